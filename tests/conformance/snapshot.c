@@ -189,6 +189,7 @@ static void fill(void)
     cell[4] = GC_debug_malloc(24, "snapshot.c", 4711);
     shared->debug = GC_base(cell[4]);
     shared->slot = &root;
+    cell[5] = inner; /* which speaks for the other word that leads there */
     hidden[0] = NULL;
     large = shared->large = GC_malloc(80000);
     ((void **)large)[9999] = shared->beyond = GC_malloc(16);
@@ -243,6 +244,9 @@ static void check_contents(const char *name)
     CHECK(line("root static ") != NULL && line("root stack ") != NULL);
     CHECK(has_word(shared->slot, shared->head, 0));
     CHECK(has_word(&inner, shared->inner, 8));
+    snprintf(target, sizeof target, "held %lx\n", (unsigned long)shared->inner + 8);
+    CHECK(line(target) != NULL && line(target) == line("held "));
+    CHECK(strstr(line(target) + 1, "held ") == NULL);
     CHECK(refers(shared->head, shared->tail) && refers(shared->head, shared->typed));
     CHECK(has_object(shared->tail));
     CHECK(refers(shared->typed, shared->typed_target));

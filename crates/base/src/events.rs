@@ -106,8 +106,10 @@ phases! {
     OutOfMemory = "out-of-memory",
     /// The process forked.
     Fork = "fork",
-    /// The heap started with these options.
+    /// The heap started with these options; the line has the command, the version and the machine, too.
     Options = "options",
+    /// The process ends in order; the reason is what is advised for the next time.
+    Exit = "exit",
 }
 
 impl Phase {
@@ -272,7 +274,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 33);
+        assert_eq!(Phase::ALL.len(), 34);
     }
 
     #[test]

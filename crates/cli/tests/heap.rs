@@ -123,7 +123,8 @@ fn the_page_says_what_lives_and_what_keeps_it() {
             "195 KiB 43.8 % 1 +0x40 -> 7e0000200000 (pointer-free, 195 KiB)",
             "64 bytes 0.0 % 1 uncollectable objects",
             // The buffer and the node of the stack.
-            "195 KiB in 2 objects (43.8 %) live only because of words that may be no pointers: 3 words of stacks",
+            "48 bytes in 1 object (0.01 %) live only because of words of stacks that lead to where pointers do.",
+            "195 KiB in 1 object (43.8 %) live only because of 1 word of roots that may be no pointers: they lead",
             "195 KiB 43.8 % 1 stack of thread 4711 (my program)+0x40 at 7ffd00000040 = 7e0000200000+65536",
             "GC_malloc_atomic",
             "The largest objects bytes share objects object 195 KiB 43.8 % 1 7e0000200000 (pointer-free, 195 KiB)",
@@ -145,7 +146,10 @@ fn what_several_roots_or_words_keep_is_nobodys_alone() {
             "251 KiB 56.2 % 4001 of these, static data of libmine.so.1 leads to first",
         ],
     );
-    let both = snapshot().replace("w 7ffd00000048 7e0000400000", "w 7ffd00000048 7e0000200000");
+    let both = snapshot().replace(
+        "w 7ffd00000048 7e0000400000 0",
+        "w 7ffd00000048 7e0000200000 8",
+    );
     assert_has(
         &self::page(&both),
         &[
@@ -204,8 +208,8 @@ fn a_path_names_each_object() {
     assert_has(
         &path("0x7e0000400000"),
         &[
-            "stack of thread 4711 (my program)+0x48, the word at 7ffd00000048, which may be left over",
-            "Only words that may be no pointers lead to it.",
+            "stack of thread 4711 (my program)+0x48, the word at 7ffd00000048, a variable, or left over",
+            "Only stacks lead to it.",
             "1 other word of roots leads to it directly. Several words of one root keep it: stack of thread 4711",
         ],
     );
@@ -415,7 +419,8 @@ fn json_has_the_same_facts() {
     assert_eq!(facts["classes"][0]["size"], 200_000);
     assert_eq!(facts["roots"][0]["words"][0]["slot"], "55000100");
     assert_eq!(facts["roots"][0]["retained"]["objects"], 4001);
-    assert_eq!(facts["suspects"]["bytes"], 200_048);
+    assert_eq!(facts["suspects"]["bytes"], 200_000);
+    assert_eq!(facts["suspects"]["variables"]["bytes"], 48);
     assert_eq!(facts["suspects"]["worst"][0]["offset"], 65536);
     assert_eq!(facts["largest"][0]["address"], "7e0000200000");
     assert_eq!(facts["holders"][0]["site"], "table.c:7");

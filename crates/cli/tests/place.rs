@@ -286,7 +286,11 @@ fn threads_that_come_later_are_placed() {
         .unwrap()
         .write_all(b"\n\n")
         .unwrap();
-    placed.until(|threads| is_pinned(threads, "Thread-", 4));
+    // A thread begins where the one is that made it, which may be pinned.
+    let is_logged = |name| fs::read_to_string(&log).is_ok_and(|log| log.contains(name));
+    placed.until(|threads| {
+        is_pinned(threads, "Thread-", 4) && is_logged("\"Thread-2\"") && is_logged("\"Thread-3\"")
+    });
     // No processor has two more of them than another.
     let threads = placed.threads();
     let mut counts = vec![0; 1 + all.iter().max().unwrap()];
@@ -312,7 +316,7 @@ fn threads_that_come_later_are_placed() {
         assert!(said.lines().any(is_line), "{words:?} in {said}");
     }
     assert!(said.contains("% of wall time x processors"), "{said}");
-    let log = fs::read_to_string(log).unwrap();
+    let log = fs::read_to_string(&log).unwrap();
     let lines: Vec<serde_json::Value> = log
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

@@ -378,7 +378,7 @@ fn a_program_that_is_put_somewhere_by_another_is_left_there() {
     // Not where the policy puts it, which is the last one, and only once it is there: the same choice would show nothing.
     let own = all[0].to_string();
     let log = directory.path("place.jsonl");
-    let script = "until grep -q \"\\\"process\\\":$$,\\\"processors\\\"\" \"$0\" 2>/dev/null; do sleep 0.05; done; \
+    let script = "echo ready; until grep -q \"\\\"process\\\":$$,\\\"processors\\\"\" \"$0\" 2>/dev/null; do sleep 0.05; done; \
                   exec taskset -c \"$1\" sleep 1000";
     let log_name = log.to_str().unwrap();
     let mut placer = Placer::start(

@@ -31,8 +31,9 @@ fn a_terminal_that_closes_ends_the_program_of_a_session_leader() {
         env!("CARGO_BIN_EXE_gleaner"),
         file.display()
     );
-    let mut terminal = Command::new("script")
-        .args(["-qc", &script, "/dev/null"])
+    // Also under nohup.
+    let mut terminal = Command::new("env")
+        .args(["--default-signal=HUP", "script", "-qc", &script, "/dev/null"])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::null())
         .spawn()

@@ -572,6 +572,71 @@ fn a_log_that_may_not_be_longer_ends_and_the_program_does_not() {
     assert!(text.ends_with('\n') && text.len() <= 512, "{text}");
 }
 
+/// The first and the last line of a process.
+fn ends(pid: u32, program: &str, exit_us: u64, advice: &str) -> (String, String) {
+    let first = format!(
+        "{{\"event\":\"options\",\"pid\":{pid},\"collection\":0,\"start_ns\":0,\"duration_ns\":0,\"reason\":\"stress=7,sweep=eager\",\
+         \"command\":\"{program}\",\"version\":\"9.8.7\",\"system\":\"Linux 1.2.3 riscv64\",\"processors\":3,\
+         \"memory_bytes\":{}}}\n",
+        5_u64 << 30
+    );
+    (first, event(pid, "exit", 1, exit_us, 0, 0, advice))
+}
+
+#[test]
+fn the_page_says_what_ran_and_what_is_advised() {
+    let directory = Directory::new();
+    let advice = "A larger heap <b>saves</b> 3 %.\\nAnother piece.";
+    let (first, last) = ends(7, "/usr/bin/guile -s <script>.scm", 100_000, advice);
+    let log = first + &collection(7, 1, 0, 1, "enough was allocated") + &last;
+    let said = assert_succeeds(&report(&directory, log));
+    assert_has(&said, &["guile, process 7: 1 collection in 100 ms"]);
+    assert_has(
+        &page(&directory),
+        &[
+            "<h2 id=\"p0\">guile, process 7</h2>",
+            "<dd>/usr/bin/guile -s &lt;script&gt;.scm</dd>",
+            "<dd>stress=7, sweep=eager</dd>",
+            "<dd>Gleaner 9.8.7</dd>",
+            "<dd>Linux 1.2.3 riscv64, 3 processors, 5.00 GiB of memory</dd>",
+            "<p class=\"advice\">A larger heap &lt;b&gt;saves&lt;/b&gt; 3 %.</p>",
+            "<p class=\"advice\">Another piece.</p>",
+            // From the start of the heap to the exit.
+            "It ran for 100 ms",
+        ],
+    );
+}
+
+#[test]
+fn what_snapshots_take_is_left_out_and_said() {
+    let directory = Directory::new();
+    let log = event(7, "start", 1, 0, 0, 0, "asked")
+        + &event(7, "stop-world", 1, 0, 1000, 0, "")
+        + &event(7, "snapshot", 1, 1000, 700_000, 4096, "")
+        + &event(7, "resume-world", 1, 709_000, 1000, 0, "")
+        + &event(7, "end", 1, 710_000, 710_000, 4096, "asked")
+        + &event(7, "exit", 1, 740_000, 0, 0, "");
+    let said = assert_succeeds(&report(&directory, log));
+    assert_has(
+        &said,
+        &[
+            "1 collection in 40.0 ms",
+            "1, 10.0 ms in all (25.0 %)",
+            "1 snapshot for 700 ms, left out",
+        ],
+    );
+    let page = page(&directory);
+    assert_has(
+        &page,
+        &[
+            "stopped for 25.0 % of that time",
+            "Writing 1 snapshot stopped it for another 700 ms",
+            "<td class=\"words\">snapshot</td><td>1</td><td>700 ms</td>",
+        ],
+    );
+    assert!(!page.contains(">snapshot</text>"), "it is among the bars");
+}
+
 #[test]
 fn a_page_that_may_not_be_so_long_is_an_error() {
     let directory = Directory::new();

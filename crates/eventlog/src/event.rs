@@ -34,6 +34,21 @@ pub struct Event<'a> {
     /// Why it happened, or what was decided.
     #[serde(default, borrow)]
     pub reason: Cow<'a, str>,
+    /// The command that started the process, of the event `options` alone, as are the fields after it.
+    #[serde(default, borrow)]
+    pub command: Cow<'a, str>,
+    /// The version of Gleaner that wrote it.
+    #[serde(default, borrow)]
+    pub version: Cow<'a, str>,
+    /// The system and its version.
+    #[serde(default, borrow)]
+    pub system: Cow<'a, str>,
+    /// Processors that the process may use.
+    #[serde(default)]
+    pub processors: u64,
+    /// Bytes of memory that it may use.
+    #[serde(default)]
+    pub memory_bytes: u64,
 }
 
 /// Phases outside of the pause: those before the threads stop and after they go on, the one about the whole, and those
@@ -58,12 +73,13 @@ const NOT_PAUSED: [&str; 12] = [
 const SUMS: [&str; 5] = ["end", "sweep", "zeroing", "zeroing-ahead", "zeroing-stalls"];
 
 /// Events that belong to no collection although they carry the number of the last.
-const OUTSIDE: [&str; 5] = [
+const OUTSIDE: [&str; 6] = [
     "heap-grow",
     "heap-shrink",
     "out-of-memory",
     "fork",
     "options",
+    "exit",
 ];
 
 /// Whether this version of Gleaner writes events of that name.

@@ -13,7 +13,7 @@ mod spread;
 mod utilisation;
 
 pub use event::{Event, is_known};
-pub use process::{Collection, Decision, PhaseTotal, Process, Span};
+pub use process::{Collection, Decision, Head, PhaseTotal, Process, Span};
 pub use reader::{Line, Reader, Unreadable};
 pub use spread::{Spread, place_of};
 pub use utilisation::Utilisation;

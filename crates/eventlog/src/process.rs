@@ -3,6 +3,9 @@
 //! A collection stops the program once, or, where it is marked in steps, twice and more. A *span* is a time in which the
 //! program waited: a stop, from asking the threads to stop to letting them go on, or a step of marking, for which the thread
 //! waits that allocates. The events of a process come in the order of time, but for those that are sums.
+//!
+//! Writing a snapshot stops the program for as long as a user asked for, and is no cost of collecting. So all times here are
+//! those of a clock that stands still meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,26 +29,30 @@ pub struct Span {
     pub end: u64,
     /// A step of marking beside the program, not a stop.
     pub is_step: bool,
-    /// First and last nanosecond of writing a snapshot meanwhile, which the user asked for and which is no cost of collecting.
-    pub snapshot: Option<(u64, u64)>,
 }
 
 impl Span {
-    /// How long it is, without the snapshot.
+    /// How long it is.
     pub fn duration(&self) -> u64 {
-        let parts = self.parts();
-        parts.map(|(start, end)| end.saturating_sub(start)).sum()
+        self.end.saturating_sub(self.start)
     }
+}
 
-    /// First and last nanosecond of what counts: all of it, or what was before the snapshot and what was after it.
-    pub fn parts(&self) -> impl Iterator<Item = (u64, u64)> {
-        let within = |at: u64| at.clamp(self.start, self.end.max(self.start));
-        let (from, to) = self.snapshot.unwrap_or((self.end, self.end));
-        let parts = [(self.start, within(from)), (within(to), self.end)];
-        parts
-            .into_iter()
-            .take(1 + usize::from(self.snapshot.is_some()))
-    }
+/// What ran, with which options, on what.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The command that started it, its words apart by spaces; the end of a long one is missing.
+    pub command: String,
+    /// The options that differ from the default, as a list.
+    pub options: String,
+    /// The version of Gleaner.
+    pub version: String,
+    /// The system, its version and the architecture.
+    pub system: String,
+    /// Processors that it might use.
+    pub processors: u64,
+    /// Bytes of memory that it might use.
+    pub memory: u64,
 }
 
 /// What a phase took.
@@ -84,6 +91,15 @@ pub struct Collection {
 /// What one process did.
 #[derive(Default)]
 pub struct Process {
+    head: Option<Head>,
+    /// What the process advised as it ended.
+    advice: String,
+    /// Snapshots that were written in stops.
+    snapshots: u64,
+    /// Nanoseconds that writing them took.
+    snapshots_ns: u64,
+    /// The last collection in which some were written, and for how long.
+    written_in: (u64, u64),
     /// By name, in the order of the alphabet.
     phases: BTreeMap<String, PhaseTotal>,
     /// By name and reason.
@@ -113,8 +129,22 @@ pub struct Process {
 impl Process {
     /// Takes in the next event.
     pub fn add(&mut self, event: &Event<'_>) {
+        if event.name == "snapshot" && self.is_stopped {
+            self.note_snapshot(event);
+            return;
+        }
+        let event = &self.without_snapshots(event);
         let (first, last) = self.time.unwrap_or((event.start_ns, event.end_ns()));
         self.time = Some((first.min(event.start_ns), last.max(event.end_ns())));
+        match &*event.name {
+            "options" => self.head = Some(head_of(event)),
+            "exit" => self.advice = event.reason.to_string(),
+            _ => self.note(event),
+        }
+    }
+
+    /// Takes in an event of the heap.
+    fn note(&mut self, event: &Event<'_>) {
         self.moves |= matches!(&*event.name, "copy" | "slide");
         self.note_heap(event);
         let was_stopped = self.is_stopped;
@@ -128,13 +158,10 @@ impl Process {
         if event.is_of_collection() {
             self.note_collection(event);
         }
-        if event.name == "snapshot" && was_stopped {
-            self.note_snapshot(event);
-        }
         if is_paused {
             self.note_pause(event, is_step, was_stopped);
         }
-        let counts = was_stopped && !event.is_sum() && event.name != "snapshot";
+        let counts = was_stopped && !event.is_sum();
         let in_stop = is_paused && !is_step || counts;
         self.note_phase(event, in_stop);
     }
@@ -169,18 +196,33 @@ impl Process {
                 start,
                 end,
                 is_step,
-                snapshot: None,
             }),
         }
     }
 
-    /// Takes what writing a snapshot took out of the stop in which it was written.
+    /// Stops the clock for as long as writing a snapshot took.
     fn note_snapshot(&mut self, event: &Event<'_>) {
-        let stop = self.spans.last_mut();
-        if let Some(stop) = stop.filter(|stop| stop.collection == event.collection && !stop.is_step)
-        {
-            stop.snapshot = Some((event.start_ns, event.end_ns()));
+        let took = event.duration_ns;
+        self.snapshots += 1;
+        self.snapshots_ns = self.snapshots_ns.saturating_add(took);
+        let (collection, before) = self.written_in;
+        let before = if collection == event.collection {
+            before
+        } else {
+            0
+        };
+        self.written_in = (event.collection, took.saturating_add(before));
+        self.note_phase(event, false);
+    }
+
+    /// The event as the clock that stands still has it.
+    fn without_snapshots<'a>(&self, event: &Event<'a>) -> Event<'a> {
+        let mut event = event.clone();
+        event.start_ns = event.start_ns.saturating_sub(self.snapshots_ns);
+        if event.name == "end" && self.written_in.0 == event.collection {
+            event.duration_ns = event.duration_ns.saturating_sub(self.written_in.1);
         }
+        event
     }
 
     fn note_collection(&mut self, event: &Event<'_>) {
@@ -277,7 +319,22 @@ impl Process {
 
     /// How stops and steps lie in time.
     pub fn utilisation(&self) -> Utilisation {
-        Utilisation::new(self.spans.iter().flat_map(Span::parts))
+        Utilisation::new(self.spans.iter().map(|span| (span.start, span.end)))
+    }
+
+    /// What ran, if the log says it.
+    pub fn head(&self) -> Option<&Head> {
+        self.head.as_ref()
+    }
+
+    /// What the process advised as it ended, a line for each piece; nothing of one that did not exit in order.
+    pub fn advice(&self) -> &str {
+        &self.advice
+    }
+
+    /// How many snapshots were written in stops, and the nanoseconds that it took, which are no part of any other number.
+    pub fn snapshots(&self) -> (u64, u64) {
+        (self.snapshots, self.snapshots_ns)
     }
 
     /// What each phase took, by its name.
@@ -335,6 +392,17 @@ impl Process {
     /// Whether objects are moved, as in the precise heap, where the size that is logged is that of the young generation.
     pub fn moves(&self) -> bool {
         self.moves
+    }
+}
+
+fn head_of(event: &Event<'_>) -> Head {
+    Head {
+        command: event.command.to_string(),
+        options: event.reason.to_string(),
+        version: event.version.to_string(),
+        system: event.system.to_string(),
+        processors: event.processors,
+        memory: event.memory_bytes,
     }
 }
 

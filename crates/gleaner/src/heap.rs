@@ -18,6 +18,7 @@ use gleaner_os::refusal::Limit;
 use gleaner_plans::scavenge::locality::Sums as Locality;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
+use gleaner_plans::shared::log_ends;
 use gleaner_work::Synchronisation;
 
 use crate::builder::Builder;
@@ -234,7 +235,9 @@ impl Heap {
             References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),
         };
         if let Some(log) = &log {
-            with_heap!(&kind, heap => heap.set_log(Some(LogFile::new(Fd(log.as_raw_fd())))));
+            let mut log = Some(LogFile::new(Fd(log.as_raw_fd())));
+            log_ends::write_start(&mut log, &config.options, &config.topology);
+            with_heap!(&kind, heap => heap.set_log(log));
         }
         let number = HEAPS.fetch_add(1, Ordering::Relaxed);
         let listeners = Listeners::new();

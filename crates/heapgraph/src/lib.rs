@@ -28,6 +28,6 @@ pub use path::Path;
 pub use reader::{ReadError, read};
 pub use retained::Retained;
 pub use sharing::sharing;
-pub use snapshot::{Ending, ObjectId, Root, Section, Snapshot, Word, WordId};
+pub use snapshot::{Ending, Evidence, ObjectId, Root, Section, Snapshot, Word, WordId};
 pub use suspects::Suspects;
 pub use top::top;

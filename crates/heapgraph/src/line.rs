@@ -36,6 +36,7 @@ pub(crate) enum Record<'a> {
         targets: Words<'a>,
     },
     Site(&'a [u8]),
+    Held(u64),
     End {
         objects: u64,
         edges: u64,
@@ -160,6 +161,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, String> {
                 name: words.0,
             });
         }
+        b"held" => Record::Held(words.address("the address that objects hold")?),
         b"end" => Record::End {
             objects: words.count("the number of objects")?,
             edges: words.count("the number of references")?,

@@ -4,6 +4,7 @@
 //! another as short.
 
 use crate::graph::{Graph, Node};
+use crate::snapshot::Evidence;
 use crate::snapshot::{ObjectId, WordId};
 
 /// Stands for an object that was not reached yet.
@@ -29,10 +30,13 @@ impl Path {
         // By object: the number of the node from which it was reached first.
         let mut from = vec![NONE; snapshot.count() as usize];
         let mut reached = Vec::new();
-        for is_doubtful in [false, true].into_iter().filter(|is| !(*is && only_sure)) {
+        for evidence in Evidence::ALL
+            .into_iter()
+            .take(if only_sure { 1 } else { 3 })
+        {
             for (number, word) in snapshot.words.iter().enumerate() {
                 let at = word.object as usize;
-                if from[at] == NONE && snapshot.may_be_no_pointer(word) == is_doubtful {
+                if from[at] == NONE && snapshot.evidence(word) == evidence {
                     from[at] = graph.number(Node::Word(number as WordId));
                     reached.push(word.object);
                 }

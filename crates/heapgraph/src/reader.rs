@@ -4,7 +4,7 @@
 //! since its program was killed or the disk was full, is read as far as it goes. A line that says nothing is another
 //! matter: this is no snapshot, or somebody changed it, so nothing is said about it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Read as _};
 
 use crate::addresses::Addresses;
@@ -135,6 +135,8 @@ struct Reading {
     /// What objects refer to, as addresses.
     targets: Vec<u64>,
     sites: HashMap<Vec<u8>, u32>,
+    /// Places inside of objects that objects refer to, as far as words of roots lead there.
+    held: HashSet<u64>,
 }
 
 impl Reading {
@@ -168,6 +170,9 @@ impl Reading {
                 targets,
             } => return self.add_object(base, bytes, kind, targets),
             Record::Site(site) => return self.add_site(site),
+            Record::Held(address) => {
+                self.held.insert(address);
+            }
             Record::End { .. } => {}
         }
         Ok(())
@@ -196,6 +201,7 @@ impl Reading {
             slot,
             object: 0,
             offset,
+            is_held: false,
         };
         self.words.push((word, base));
         Ok(())
@@ -283,7 +289,8 @@ impl Reading {
         let sections = &snapshot.sections;
         self.words
             .sort_by_key(|(word, _)| sections[word.section as usize].root);
-        for (word, base) in self.words {
+        for (mut word, base) in self.words {
+            word.is_held = self.held.contains(&base.saturating_add(word.offset));
             match addresses.exact(base) {
                 Some(object) => snapshot.words.push(Word { object, ..word }),
                 None => snapshot.lost_words += 1,

@@ -6,6 +6,7 @@
 use crate::census::Tally;
 use crate::graph::Graph;
 use crate::retained::Retained;
+use crate::snapshot::Evidence;
 
 /// By root: of what several roots keep, what it leads to and none before it does. Roots that add nothing are left out.
 pub fn sharing(graph: &Graph<'_>, retained: &Retained) -> Vec<(u32, Tally)> {
@@ -14,11 +15,11 @@ pub fn sharing(graph: &Graph<'_>, retained: &Retained) -> Vec<(u32, Tally)> {
     let mut is_reached = vec![false; snapshot.count() as usize];
     let mut tallies = vec![Tally::default(); snapshot.roots.len()];
     let mut open = Vec::new();
-    for is_doubtful in [false, true] {
+    for evidence in Evidence::ALL {
         for root in 0..snapshot.roots.len() as u32 {
             for word in graph.words_of(root) {
                 let word = &snapshot.words[word as usize];
-                if snapshot.may_be_no_pointer(word) != is_doubtful {
+                if snapshot.evidence(word) != evidence {
                     continue;
                 }
                 open.push(word.object);

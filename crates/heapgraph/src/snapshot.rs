@@ -97,6 +97,25 @@ pub struct Word {
     pub object: ObjectId,
     /// How many bytes into the object.
     pub offset: u64,
+    /// Whether it leads inside of the object, and an object refers to the same place.
+    pub is_held: bool,
+}
+
+/// What speaks for it that a word is a pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Evidence {
+    /// It lies in static data, or in memory that the program registered, and leads to where pointers do; or the collector or
+    /// the program listed it itself.
+    Pointer,
+    /// It lies on a stack, and leads to where pointers do: a variable, or what is left over from a call that has returned.
+    Variable,
+    /// It leads inside of an object, to a place that no object refers to.
+    Doubtful,
+}
+
+impl Evidence {
+    /// All, the best first.
+    pub const ALL: [Evidence; 3] = [Evidence::Pointer, Evidence::Variable, Evidence::Doubtful];
 }
 
 /// How the file ended.
@@ -243,11 +262,16 @@ impl Snapshot {
         word.offset == 0 || word.offset == DEBUG_HEADER && self.site(word.object).is_some()
     }
 
-    /// Whether the word may be anything but a pointer: most words of static data that lead to the beginning of an object
-    /// are pointers, and what the collector or the program listed itself is one.
-    pub fn may_be_no_pointer(&self, word: &Word) -> bool {
+    /// What speaks for it that the word is a pointer. Pointers lead to the beginning of an object, or to a place inside that
+    /// objects refer to as well.
+    pub fn evidence(&self, word: &Word) -> Evidence {
         let root = &self.roots[self.root_of(word) as usize];
-        word.slot.is_some()
-            && (matches!(root, Root::Stack { .. }) || !self.leads_to_beginning(word))
+        if word.slot.is_some() && !self.leads_to_beginning(word) && !word.is_held {
+            Evidence::Doubtful
+        } else if matches!(root, Root::Stack { .. }) {
+            Evidence::Variable
+        } else {
+            Evidence::Pointer
+        }
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! A conservative collector takes any word of a stack for a pointer that could be one. Most are: variables that are in use.
 //! Others are what finished calls left behind, or numbers. Nobody can tell them apart from outside, so this says only what
-//! would be at stake.
+//! would be at stake: by variables, and by words that nothing speaks for ([`Evidence`]).
 
 use crate::census::Tally;
 use crate::graph::{Graph, Node};
 use crate::retained::Retained;
+use crate::snapshot::Evidence;
 use crate::top::top;
 
 /// Of the reached bytes, a part in so many counts, however few bytes these are.
@@ -16,9 +17,11 @@ const MOST_UNSAID: u64 = 64 << 10;
 
 /// What such words keep.
 pub struct Suspects {
-    /// What would not be reached if all of them were no pointers.
+    /// What would not be reached if all doubtful words were no pointers.
     pub all: Tally,
-    /// How many there are.
+    /// What would not be reached then if those of stacks were none either, beside that.
+    pub by_variables: Tally,
+    /// How many doubtful words there are.
     pub words: u64,
     /// What keeps much of that, most first: a word, alone, or an object to which only such words lead, but several.
     pub worst: Vec<(Node, Tally)>,
@@ -31,10 +34,11 @@ impl Suspects {
     pub fn new(graph: &Graph<'_>, retained: &Retained, count: usize) -> Suspects {
         let snapshot = graph.snapshot;
         let reached = retained.of(graph.number(Node::All));
-        let (is_sure, sure) = without_suspects(graph);
+        let (_, by_pointers) = reached_by(graph, |evidence| evidence == Evidence::Pointer);
+        let (is_sure, sure) = reached_by(graph, |evidence| evidence != Evidence::Doubtful);
         let words = (0..).zip(&snapshot.words);
         let suspects = words
-            .filter(|(_, word)| snapshot.may_be_no_pointer(word))
+            .filter(|(_, word)| snapshot.evidence(word) == Evidence::Doubtful)
             .map(|(word, _)| Node::Word(word));
         let is_top = |number| {
             let above = retained.dominator(number).map(|above| graph.node(above));
@@ -60,6 +64,7 @@ impl Suspects {
             .map(|(_, number)| (graph.node(number), retained.of(number)));
         Suspects {
             all: reached.without(sure),
+            by_variables: sure.without(by_pointers),
             words: suspects.count() as u64,
             worst: worst.collect(),
             heavy,
@@ -67,8 +72,8 @@ impl Suspects {
     }
 }
 
-/// Which objects the other words lead to, and what these are in all.
-fn without_suspects(graph: &Graph<'_>) -> (Vec<bool>, Tally) {
+/// Which objects the words with such evidence lead to, and what these are in all.
+fn reached_by(graph: &Graph<'_>, is_wanted: impl Fn(Evidence) -> bool) -> (Vec<bool>, Tally) {
     let snapshot = graph.snapshot;
     let mut is_reached = vec![false; snapshot.count() as usize];
     let mut open = Vec::new();
@@ -76,7 +81,7 @@ fn without_suspects(graph: &Graph<'_>) -> (Vec<bool>, Tally) {
     let sure = snapshot
         .words
         .iter()
-        .filter(|word| !snapshot.may_be_no_pointer(word));
+        .filter(|word| is_wanted(snapshot.evidence(word)));
     for word in sure {
         open.push(word.object);
         while let Some(object) = open.pop() {

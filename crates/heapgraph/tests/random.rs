@@ -120,7 +120,7 @@ proptest! {
         }
         let is_doubtful = |at: usize| {
             let (root, _, offset) = model.words[at];
-            root == 1 || root == 0 && offset > 0
+            root < 2 && offset > 0
         };
         let left = model.reached(|at| !is_doubtful(at), None);
         prop_assert_eq!(Suspects::new(&graph, &retained, 3).all, model.lost(&left));

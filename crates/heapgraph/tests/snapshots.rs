@@ -203,23 +203,43 @@ fn words_that_may_be_no_pointers_are_suspected_of_what_only_they_keep() {
     let graph = Graph::new(&small);
     let retained = Retained::new(&graph);
     let suspects = Suspects::new(&graph, &retained, 10);
-    // a200 by two words together, a400 and a500 by one, a100 by a word that leads to its middle.
-    assert_eq!(suspects.all, kept(4096 + 48 + 1024 + 64, 4));
-    assert_eq!(suspects.words, 4);
-    let both = Node::Object(object(&small, 0xa200));
-    let worst = [
-        (both, kept(4096, 1)),
-        (Node::Word(4), kept(1072, 2)),
-        (Node::Word(1), kept(64, 1)),
-    ];
-    assert_eq!(suspects.worst, worst);
+    // a100 by a word that leads to its middle; a200 by two words of a stack together, a400 and a500 by one.
+    assert_eq!(suspects.all, kept(64, 1));
+    assert_eq!(suspects.by_variables, kept(4096 + 48 + 1024, 3));
+    assert_eq!(suspects.words, 1);
+    assert_eq!(suspects.worst, [(Node::Word(1), kept(64, 1))]);
+    // Two words of a stack that lead inside of a200 keep it together.
+    let two = SMALL.replace(" a200 0\n", " a200 24\n");
+    let two = snapshot(&two);
+    let graph = Graph::new(&two);
+    let suspects = Suspects::new(&graph, &Retained::new(&graph), 10);
+    let both = Node::Object(object(&two, 0xa200));
+    assert_eq!((suspects.all, suspects.words), (kept(4096 + 64, 2), 3));
+    assert_eq!(
+        suspects.worst,
+        [(both, kept(4096, 1)), (Node::Word(1), kept(64, 1))]
+    );
+    assert_eq!(Suspects::new(&graph, &retained, 1).heavy, 2);
+    assert_eq!(Suspects::new(&graph, &retained, 1).worst.len(), 1);
     // Behind the header of debugging allocation is where such an object begins for the program.
     let debugged = small_with("w 1010 a000 0", "w 1010 a000 32");
-    assert!(!debugged.may_be_no_pointer(&debugged.words[0]));
+    assert_eq!(debugged.evidence(&debugged.words[0]), Evidence::Pointer);
     let inside = small_with("w 1018 a100 8", "w 1018 a100 32");
-    assert!(inside.may_be_no_pointer(&inside.words[1]));
-    assert_eq!(Suspects::new(&graph, &retained, 1).worst.len(), 1);
-    assert_eq!(Suspects::new(&graph, &retained, 1).heavy, 3);
+    assert_eq!(inside.evidence(&inside.words[1]), Evidence::Doubtful);
+}
+
+#[test]
+fn a_place_that_objects_refer_to_speaks_for_a_word() {
+    let evidence = |more: &str| {
+        let text = SMALL.replace(" a200 0\n", " a200 24\n");
+        let found = snapshot(&text.replace("end 9 8", &format!("{more}end 9 8")));
+        [1, 2, 3].map(|word: usize| found.evidence(&found.words[word]))
+    };
+    use Evidence::{Doubtful, Pointer, Variable};
+    assert_eq!(evidence(""), [Doubtful; 3]);
+    assert_eq!(evidence("held a108\n"), [Pointer, Doubtful, Doubtful]);
+    assert_eq!(evidence("held a218\n"), [Doubtful, Variable, Variable]);
+    assert_eq!(evidence("held a200\n"), [Doubtful; 3]);
 }
 
 #[test]

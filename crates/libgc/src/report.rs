@@ -11,10 +11,12 @@ use gleaner_os::{clock, memory, residency, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::decide::advice::{self, Advice, Larger, Measurements};
 use gleaner_plans::mark_sweep::view::HeapView;
+use gleaner_plans::shared::log_ends;
 
 use crate::message::{log, write_error};
 use crate::settings::CLIENT;
-use crate::state::{CREW, view};
+use crate::start::with_heap;
+use crate::state::{CREW, is_unlocked, view};
 
 /// A stop from which steps are advised, where stops usually are as long as the other: one that is longer than all others
 /// may have waited for a processor.
@@ -115,12 +117,24 @@ pub fn want_summary() {
 static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
-    crate::snapshot::report_none();
-    if !WANTED.load(Ordering::Relaxed) {
+    crate::snapshot::report_at_exit();
+    let Some(heap) = view() else { return };
+    // Where a thread is at work, or this one is called back, the log ends as it does when a process is killed.
+    let is_logged = is_unlocked() && with_heap(|heap| heap.log.is_some());
+    let is_summed_up = WANTED.load(Ordering::Relaxed);
+    if !is_logged && !is_summed_up {
         return;
     }
-    if let Some(view) = view() {
-        print_summary(view);
+    let mut advice = LineBuffer::<1024>::new();
+    write_advice(&mut advice, heap);
+    if is_summed_up {
+        print_summary(heap, advice.as_str());
+    }
+    if is_logged {
+        with_heap(|heap| {
+            let collections = heap.collections;
+            log_ends::write_exit(&mut heap.log, collections, advice.as_str().trim_end());
+        });
     }
 }
 
@@ -133,7 +147,7 @@ fn mebibytes(bytes: u64) -> f64 {
 }
 
 /// Numbers only; other threads may still run, so each may be a little old.
-fn print_summary(heap: HeapView) {
+fn print_summary(heap: HeapView, advice: &str) {
     use core::fmt::Write;
     let totals = heap.totals();
     let space = heap.space();
@@ -210,15 +224,40 @@ fn print_summary(heap: HeapView) {
         "  finalizers     {:>12} became ready",
         totals.finalized
     );
-    write_advice(&mut text, heap, mean);
+    for sentences in advice.lines() {
+        write_wrapped(&mut text, "advice", sentences);
+    }
     write_error(text.as_bytes());
 }
 
-/// What to do about it, in words, where a stop takes `mean` nanoseconds.
-fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView, mean: u64) {
+/// Columns of a line of the block, and those before its text.
+const COLUMNS: usize = 110;
+const INDENT: usize = 17;
+
+/// Writes sentences below each other's beginning, in lines that a terminal shows whole.
+fn write_wrapped(text: &mut impl core::fmt::Write, label: &str, sentences: &str) {
+    let mut column = INDENT;
+    let _ = write!(text, "  {label:<width$}", width = INDENT - 2);
+    for (index, word) in sentences.split(' ').enumerate() {
+        if index > 0 && column + 1 + word.len() > COLUMNS {
+            let _ = write!(text, "\n{:INDENT$}", "");
+            column = INDENT;
+        } else if index > 0 {
+            let _ = text.write_char(' ');
+            column += 1;
+        }
+        let _ = text.write_str(word);
+        column += word.len();
+    }
+    let _ = text.write_char('\n');
+}
+
+/// What to do about it, in words: a line for each piece of advice.
+fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
     let totals = heap.totals();
+    let mean = totals.stopped_ns.checked_div(totals.stops).unwrap_or(0);
     let measured = Measurements {
-        elapsed_ns: clock::monotonic_ns().saturating_sub(totals.started_ns),
+        elapsed_ns: clock::monotonic_ns().saturating_sub(totals.started_ns + totals.snapshots_ns),
         stopped_ns: totals.stopped_ns,
         collections: heap.collections(),
         others: totals.kept_marks + totals.cycles,
@@ -238,42 +277,38 @@ fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView, mean: u64) {
             saves,
         } = larger;
         let mebibytes = heap >> 20;
-        writeln!(
+        write!(
             text,
-            "  advice         {share} % of the time went to {collections} collections. A heap of {mebibytes} MiB from the start\n\
-             {0:17}(--opt initial-heap={mebibytes}m) would need about {fewer} and save about {saves} % of the time.",
-            ""
+            "{share} % of the time went to {collections} collections. A heap of {mebibytes} MiB from the start \
+             (--opt initial-heap={mebibytes}m) would need about {fewer} and save about {saves} % of the time."
         )
     };
     let _ = match advice::advise(&measured) {
         Advice::Unknown => Ok(()),
         Advice::Enough => writeln!(
             text,
-            "  advice         {share} % of the time went to collections: a larger heap would save little."
+            "{share} % of the time went to collections: a larger heap would save little."
         ),
-        Advice::Larger(what) => larger(text, what),
+        Advice::Larger(what) => larger(text, what).and_then(|()| text.write_char('\n')),
         Advice::Limited(what) => larger(text, what).and_then(|()| {
             let limit = measured.limit >> 20;
             writeln!(
                 text,
-                "{0:17}That is more than its limit of {limit} MiB (heap-limit).",
-                ""
+                " That is more than its limit of {limit} MiB (heap-limit)."
             )
         }),
         Advice::NoMemory => writeln!(
             text,
-            "  advice         {share} % of the time went to {collections} collections, and the heap takes more than half of the\n\
-             {0:17}memory that there is: no larger one is advised.",
-            ""
+            "{share} % of the time went to {collections} collections, and the heap takes more than half of the memory \
+             that there is: no larger one is advised."
         ),
     };
     if totals.longest_stop_ns >= LONG_STOP_NS && mean >= USUAL_STOP_NS && measured.others == 0 {
         let milliseconds = totals.longest_stop_ns / 1_000_000;
         let _ = writeln!(
             text,
-            "  advice         The longest stop took {milliseconds} ms. --opt generations=incremental marks beside the program\n\
-             {0:17}what would take longer than GC_PAUSE_TIME_TARGET milliseconds (50 if not set).",
-            ""
+            "The longest stop took {milliseconds} ms. --opt generations=incremental marks beside the program what would \
+             take longer than GC_PAUSE_TIME_TARGET milliseconds (50 if not set)."
         );
     }
 }

@@ -1,11 +1,14 @@
 //! Snapshots of the heap (`snapshot=FILE`): when the program's end or a signal calls for one, and what the user is told.
 
 use core::ffi::{c_int, c_void};
+use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+use gleaner_base::events::LineBuffer;
 use gleaner_base::options::SnapshotAt;
 use gleaner_os::signals::{self, Information};
 use gleaner_os::threads;
+use gleaner_plans::mark_sweep::snapshot::News;
 
 use crate::collect::{Order, collect};
 use crate::message::say;
@@ -58,12 +61,15 @@ fn watch_signal() {
     }
 }
 
-/// At the end of the process, when everything of the program has run: says so if snapshots were wanted and there is none.
-pub fn report_none() {
+/// At the end of the process, when everything of the program has run: tells of the snapshots that were written by
+/// themselves, or that there are none.
+pub fn report_at_exit() {
     if NONE_YET.load(Ordering::Relaxed) == threads::current_process() {
         say(format_args!(
             "no snapshot was written, since nothing was collected: are collections disabled (GC_disable, GC_DONT_GC)?"
         ));
+    } else if at().is_some() {
+        tell(|_| true);
     }
 }
 
@@ -94,19 +100,40 @@ pub fn obey() {
     }
 }
 
-/// Tells what became of the last snapshot, once.
+/// After a collection: tells what became of a snapshot that somebody waits for, or that could not be written. There may be
+/// many that nobody does, of which the last one is told of at the end.
 pub fn report() {
-    let news = with_heap(|heap| heap.snapshots.as_mut().and_then(|them| them.take_news()));
+    let is_waited_for = !matches!(at(), Some(SnapshotAt::Peak | SnapshotAt::Collection));
+    tell(|news| is_waited_for || news.has.is_none());
+}
+
+/// Tells what became of the last snapshot, once, if it is wanted.
+fn tell(is_wanted: impl FnOnce(&News) -> bool) {
+    let news = with_heap(|heap| {
+        let snapshots = heap.snapshots.as_mut();
+        snapshots.and_then(|snapshots| {
+            if snapshots.has_news() {
+                NONE_YET.store(0, Ordering::Relaxed);
+            }
+            snapshots.take_news(is_wanted)
+        })
+    });
     let Some(news) = news else {
         return;
     };
-    NONE_YET.store(0, Ordering::Relaxed);
     let path = news.path.as_str();
     match news.has {
-        Some((objects, bytes)) => say(format_args!(
-            "a snapshot of {objects} objects, {} KiB, is in {path}: gleaner heap {path}",
-            bytes >> 10
-        )),
+        Some((objects, bytes)) => {
+            let mut which = LineBuffer::<40>::new();
+            if news.written > 1 {
+                let _ = write!(which, ", the last of {}", news.written);
+            }
+            say(format_args!(
+                "a snapshot of {objects} objects, {} KiB{}, is in {path}: gleaner heap {path}",
+                bytes >> 10,
+                which.as_str()
+            ));
+        }
         None => say(format_args!(
             "the snapshot {path} cannot be written: is its directory there, writable and not full, and no limit on files (ulimit -f) too low?"
         )),

@@ -18,6 +18,7 @@ use gleaner_os::log_file::LogFile;
 use gleaner_os::topology::Topology;
 use gleaner_os::{output, refusal, threads};
 use gleaner_plans::mark_sweep::Heap;
+use gleaner_plans::shared::log_ends;
 use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
 
 use crate::message::{die, say, write_error};
@@ -155,6 +156,8 @@ fn open_log(heap: &mut Heap, options: &Options) {
         ));
     }
     heap.log = opened.map(LogFile::new);
+    let heap = &mut *heap;
+    log_ends::write_start(&mut heap.log, options, &heap.topology);
 }
 
 /// Makes every panic of ours end the process at once, with what broke and the last events.

@@ -38,6 +38,7 @@ pub mod log_file;
 pub mod memory;
 pub mod numa;
 pub mod output;
+pub mod program;
 pub mod refusal;
 pub mod residency;
 pub mod signals;

@@ -63,6 +63,7 @@ pub(super) fn page(facts: &Facts<'_>) -> String {
             "bytes": suspects.all.bytes,
             "objects": suspects.all.objects,
             "words": suspects.words,
+            "variables": tally(suspects.by_variables),
             "worst": worst.collect::<Vec<_>>(),
         },
         "largest": objects(facts.largest(page::MOST_LARGE)),

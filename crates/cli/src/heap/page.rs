@@ -199,12 +199,22 @@ impl Page<'_> {
             ..
         } = self.facts;
         let suspects = Suspects::new(graph, retained, MOST_SUSPECTS);
+        let variables = suspects.by_variables;
+        if variables.objects > 0 {
+            self.line(&format!(
+                "\nWhat only stacks keep\n  {} in {} ({}) live only because of words of stacks that lead to where pointers do. \
+                 Such a word is a\n  variable that is in use, or left over from a call that has returned.",
+                size(variables.bytes),
+                counted(variables.objects, "object"),
+                percent(variables.bytes, reached.bytes),
+            ));
+        }
         if suspects.words == 0 {
             return;
         }
         self.line(&format!(
-            "\nWhat may be kept by mistake\n  {} in {} ({}) live only because of words that may be no pointers: {} \
-             of stacks, or that lead\n  into the middle of an object.",
+            "\nWhat may be kept by mistake\n  {} in {} ({}) live only because of {} \
+             of roots that may be no pointers:\n  they lead to places inside of objects that no object refers to.",
             size(suspects.all.bytes),
             counted(suspects.all.objects, "object"),
             percent(suspects.all.bytes, reached.bytes),
@@ -292,8 +302,8 @@ impl Page<'_> {
 }
 
 const DOUBT: &str = "  \
-  Such a word may well be a pointer, as a variable in use is; it may also be left over from a call that has returned, or a
-  number that looks like an address.";
+  Such a word may well be a pointer, as to an element of an array; it may also be left over from a call that has returned, or
+  a number that looks like an address.";
 const REMEDY: &str = "  \
   If a word is no pointer: allocate data without pointers by GC_malloc_atomic, so that its numbers are not scanned; set
   pointers to NULL before a long call, and let large work be done in a function of its own, so that its stack goes; allocate

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gleaner_heapgraph::{Node, ObjectId, Path, Snapshot};
+use gleaner_heapgraph::{Evidence, Node, ObjectId, Path, Snapshot};
 
 use super::facts::Facts;
 use super::names;
@@ -83,12 +83,14 @@ pub(super) fn text(facts: &Facts<'_>, address: u64) -> Result<String, Failure> {
     };
     let _ = writeln!(text, "A shortest path from a root to {name}:");
     text += &steps(snapshot, &path);
-    if snapshot.may_be_no_pointer(&snapshot.words[path.word as usize]) {
+    let evidence = snapshot.evidence(&snapshot.words[path.word as usize]);
+    if evidence != Evidence::Pointer {
         match Path::new(graph, object, true) {
             Some(sure) => {
                 text += "A shortest path from a word that is a pointer without much doubt:\n";
                 text += &steps(snapshot, &sure);
             }
+            None if evidence == Evidence::Variable => text += "Only stacks lead to it.\n",
             None => text += "Only words that may be no pointers lead to it.\n",
         }
     }
@@ -105,14 +107,13 @@ fn steps(snapshot: &Snapshot, path: &Path) -> String {
         let _ = write!(text, ", the word at {slot:x}");
     }
     if !snapshot.leads_to_beginning(word) {
-        let _ = write!(
-            text,
-            ", which leads {} bytes into the object and may be no pointer",
-            word.offset
-        );
-    } else if snapshot.may_be_no_pointer(word) {
-        text += ", which may be left over from a call that has returned";
+        let _ = write!(text, ", which leads {} bytes into the object", word.offset);
     }
+    text += match snapshot.evidence(word) {
+        Evidence::Pointer => "",
+        Evidence::Variable => ", a variable, or left over from a call that has returned",
+        Evidence::Doubtful => " and may be no pointer",
+    };
     text.push('\n');
     let (begin, left_out, end) = ends(&path.objects);
     let line = |object: &ObjectId| format!("  -> {}\n", names::object(snapshot, *object));

@@ -42,6 +42,13 @@ pub(super) fn peak(points: &[(u64, u64)]) -> u64 {
     points.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0)
 }
 
+/// The name of the program that ran, if the log says it.
+fn program(process: &Process) -> Option<String> {
+    let first = process.head()?.command.split(' ').next()?;
+    let name = first.rsplit('/').next().filter(|name| !name.is_empty())?;
+    Some(shown(name))
+}
+
 impl Found {
     /// Reads a log from its beginning to its end.
     pub(super) fn read(file: File, path: &Path) -> Result<Found, Failure> {
@@ -78,10 +85,13 @@ impl Found {
                 found.idle += 1;
                 continue;
             }
-            let name = match (turn, turns[&pid]) {
+            let mut name = match (turn, turns[&pid]) {
                 (_, 0) => format!("process {pid}"),
                 (turn, _) => format!("process {pid}, number {} of that name", turn + 1),
             };
+            if let Some(program) = program(&process) {
+                name = format!("{program}, {name}");
+            }
             found.processes.push(Named { name, process });
         }
         found.processes.sort_by_cached_key(|named| {

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gleaner_eventlog::{PhaseTotal, Process, Spread, is_known};
+use gleaner_eventlog::{Head, PhaseTotal, Process, Spread, is_known};
 
 use super::found::{Found, Named};
 use super::plots::{self, Row};
@@ -179,11 +179,14 @@ fn section(
     let name = escaped(&named.name);
     let _ = writeln!(
         html,
-        "<h2 id=\"p{index}\">{}{}</h2>\n<p class=\"lead\">{}</p>",
-        name[..1].to_uppercase(),
-        &name[1..],
+        "<h2 id=\"p{index}\">{}</h2>\n{}<p class=\"lead\">{}</p>",
+        capitalised(&name),
+        process.head().map(facts).unwrap_or_default(),
         summary.sentences()
     );
+    for advice in process.advice().lines() {
+        let _ = writeln!(html, "<p class=\"advice\">{}</p>", long_escaped(advice));
+    }
     sizes(html, process, summary)?;
     if process.spans().is_empty() {
         *html += "<p>Events in which the program was stopped are not in the log, so there is nothing to show of pauses.</p>\n";
@@ -195,6 +198,38 @@ fn section(
     reasons(html, process)?;
     decisions(html, process);
     Ok(())
+}
+
+/// A heading begins with a capital letter, unless that would change a program's name.
+fn capitalised(name: &str) -> String {
+    match name.strip_prefix("process") {
+        Some(rest) => format!("Process{rest}"),
+        None => name.to_string(),
+    }
+}
+
+/// What ran, with which options, on what.
+fn facts(head: &Head) -> String {
+    let mut list = String::from("<dl class=\"facts\">\n");
+    let mut fact = |name: &str, value: String| {
+        if !value.is_empty() {
+            let _ = writeln!(list, "<dt>{name}</dt><dd>{value}</dd>");
+        }
+    };
+    fact("command", long_escaped(&head.command));
+    fact("options", long_escaped(&head.options.replace(',', ", ")));
+    fact(
+        "version",
+        format!("Gleaner {}", long_escaped(&head.version)),
+    );
+    let machine = format!(
+        "{}, {}, {} of memory",
+        long_escaped(&head.system),
+        counted(head.processors, "processor"),
+        size(head.memory)
+    );
+    fact("machine", machine);
+    list + "</dl>\n"
 }
 
 fn sizes(html: &mut String, process: &Process, summary: &Summary) -> Result<(), Failure> {
@@ -308,7 +343,7 @@ fn phases(html: &mut String, process: &Process) -> Result<(), Failure> {
     all.sort_by_key(|(_, total)| std::cmp::Reverse(total.all_ns));
     let bars: Vec<Row> = all
         .iter()
-        .filter(|(_, total)| total.all_ns > 0)
+        .filter(|(name, total)| total.all_ns > 0 && *name != "snapshot")
         .take(MOST_BARS)
         .map(|(name, total)| Row {
             label: name.to_string(),

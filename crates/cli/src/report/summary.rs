@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gleaner_eventlog::{Process, Span, Spread, Utilisation};
+use gleaner_eventlog::{Process, Spread, Utilisation};
 
 use super::found::{Found, Named, peak};
 use crate::words::{counted, percent, processes, size, time};
@@ -24,6 +24,8 @@ pub(super) struct Summary {
     pub(super) heap: Option<(u64, u64)>,
     /// What lived after the last collection, and at the most.
     pub(super) live: Option<(u64, u64)>,
+    /// How many snapshots were written, and for how long the program waited for them, which no other number has.
+    snapshots: (u64, u64),
     moves: bool,
 }
 
@@ -36,11 +38,12 @@ impl Summary {
         Summary {
             count: process.count(),
             run: last - first,
-            stopped: Utilisation::new(stops.flat_map(Span::parts)).paused(),
+            stopped: Utilisation::new(stops.map(|span| (span.start, span.end))).paused(),
             stops: process.spread(false),
             steps: process.spread(true),
             heap: last_and_peak(process.capacity()),
             live: last_and_peak(process.live()),
+            snapshots: process.snapshots(),
             moves: process.moves(),
         }
     }
@@ -86,6 +89,14 @@ impl Summary {
                 time(self.steps.longest()),
             );
         }
+        if let (count @ 1.., took) = self.snapshots {
+            let _ = write!(
+                text,
+                "Writing {} stopped it for another {}, which all numbers and pictures here leave out. ",
+                counted(count, "snapshot"),
+                time(took),
+            );
+        }
         if let Some((end, most)) = self.live {
             let _ = write!(
                 text,
@@ -128,6 +139,14 @@ impl Summary {
         };
         spread("stops", &self.stops, percent(self.stopped, self.run));
         spread("steps", &self.steps, percent(self.steps.total(), self.run));
+        if let (count @ 1.., took) = self.snapshots {
+            let _ = writeln!(
+                text,
+                "  and    {} for {}, left out of what is above",
+                counted(count, "snapshot"),
+                time(took)
+            );
+        }
         if let Some((end, most)) = self.live {
             let _ = writeln!(
                 text,
@@ -228,7 +247,12 @@ mod tests {
         ]));
         let text = summary.sentences();
         assert!(
-            text.contains("stopped for 40.0 % of that time: 1 stop took 4.00 µs"),
+            text.contains("ran for 4.00 µs")
+                && text.contains("stopped for 100 % of that time: 1 stop took 4.00 µs"),
+            "{text}"
+        );
+        assert!(
+            text.contains("Writing 1 snapshot stopped it for another 6.00 µs"),
             "{text}"
         );
     }

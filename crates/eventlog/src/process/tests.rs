@@ -160,7 +160,11 @@ fn writing_a_snapshot_is_no_part_of_the_stop() {
     assert_eq!(process.spread(false).sorted(), [55]);
     let utilisation = process.utilisation();
     assert_eq!(utilisation.paused(), 55);
-    assert_eq!(utilisation.least(100), 1.0 - 40.0 / 100.0);
+    assert_eq!(utilisation.least(100), 1.0 - 55.0 / 100.0);
+    assert_eq!((process.time(), process.snapshots()), ((5, 70), (1, 1000)));
+    assert_eq!(process.live(), [(70, 0)]);
+    let whole = process.collections().next().unwrap().2.whole_ns;
+    assert_eq!(whole, Some(65));
     let phases: BTreeMap<_, _> = process.phases().collect();
     assert_eq!(phases["snapshot"].all_ns, 1000);
     assert_eq!(phases["snapshot"].stopped_ns, 0);

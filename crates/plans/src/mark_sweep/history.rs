@@ -19,8 +19,10 @@ pub struct Totals {
     pub live_bytes: u64,
     /// See `live_bytes`.
     pub live_by_allocated: f64,
-    /// Time in which the world was stopped.
+    /// Time in which the world was stopped, but for snapshots.
     pub stopped_ns: u64,
+    /// Time in which it was stopped for snapshots.
+    pub snapshots_ns: u64,
     /// How many stops there were.
     pub stops: u64,
     /// Collections that the program asked for by name.

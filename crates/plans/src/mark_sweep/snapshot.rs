@@ -57,6 +57,10 @@ pub struct Snapshots {
 /// What became of a snapshot, for the user.
 #[derive(Clone, Copy)]
 pub struct News {
+    /// The process that wrote it.
+    process: i32,
+    /// How many it has written.
+    pub written: u32,
     /// Where it was to go.
     pub path: LineBuffer<PATH>,
     /// Marked objects, and their bytes; `None` if the file could not be written.
@@ -73,6 +77,51 @@ struct Writer {
     room: u64,
     length: usize,
     buffer: [u8; BUFFER],
+}
+
+/// Places inside of objects to which words of roots lead, and whether an object holds the same address.
+struct Places {
+    addresses: [usize; Places::MOST],
+    is_held: [bool; Places::MOST],
+    count: usize,
+}
+
+impl Places {
+    /// There are few such words; those beyond count as held by none.
+    const MOST: usize = 256;
+
+    fn new() -> Places {
+        Places {
+            addresses: [0; Places::MOST],
+            is_held: [false; Places::MOST],
+            count: 0,
+        }
+    }
+
+    fn add(&mut self, found: &Resolved) {
+        let address = found.base.word() + found.displacement;
+        let is_known = self.addresses[..self.count].contains(&address);
+        if found.displacement > 0 && !is_known && self.count < Places::MOST {
+            self.addresses[self.count] = address;
+            self.count += 1;
+        }
+    }
+
+    /// Notes what an object holds.
+    fn look_through(&mut self, words: &[usize]) {
+        for word in words {
+            let known = &self.addresses[..self.count];
+            if let Some(index) = known.iter().position(|address| address == word) {
+                self.is_held[index] = true;
+            }
+        }
+    }
+
+    fn held(&self) -> impl Iterator<Item = usize> {
+        let both = self.addresses.iter().zip(&self.is_held).take(self.count);
+        both.filter(|(_, is_held)| **is_held)
+            .map(|(address, _)| *address)
+    }
 }
 
 impl Write for Writer {
@@ -140,9 +189,15 @@ impl Snapshots {
         self.at
     }
 
-    /// What became of the last one, once.
-    pub fn take_news(&mut self) -> Option<News> {
-        self.news.take()
+    /// Whether something is to be told.
+    pub fn has_news(&self) -> bool {
+        self.news.is_some()
+    }
+
+    /// What became of the last one, once; nothing if `is_wanted` does not want it yet, or if it was another process's.
+    pub fn take_news(&mut self, is_wanted: impl FnOnce(&News) -> bool) -> Option<News> {
+        let is_own = |news: &News| news.process == threads::current_process();
+        self.news.take_if(|news| is_own(news) && is_wanted(news))
     }
 
     /// Whether a collection that found so many bytes alive writes one.
@@ -211,11 +266,18 @@ impl Heap {
                 event.bytes = live as u64;
                 self.write_snapshot(&mut snapshots, request, client);
             });
+            self.totals.snapshots_ns += record.duration(Phase::Snapshot);
             let path = snapshots.path("");
             let has = (!snapshots.out.failed).then_some((objects, live));
             let missing = snapshots.missing;
-            snapshots.news = Some(News { path, has, missing });
             snapshots.written += u32::from(has.is_some());
+            snapshots.news = Some(News {
+                process: threads::current_process(),
+                written: snapshots.written,
+                path,
+                has,
+                missing,
+            });
             // Also where it failed: the next try is as far off.
             snapshots.live = live;
         }
@@ -246,8 +308,9 @@ impl Heap {
         out.room = output::largest_file();
         self.context.observes = true;
         self.write_head(out, request);
-        self.write_roots(out, request.stack_pointer, client);
-        self.write_objects(out, client);
+        let mut places = Places::new();
+        self.write_roots(out, &mut places, request.stack_pointer, client);
+        self.write_objects(out, &mut places, client);
         self.context.observes = false;
         // What was counted on the way is no marking.
         snapshots.missing = self.engine.finish(&self.context).dropped;
@@ -288,7 +351,13 @@ impl Heap {
         }
     }
 
-    fn write_roots(&mut self, out: &mut Writer, stack_pointer: Address, client: &dyn Client) {
+    fn write_roots(
+        &mut self,
+        out: &mut Writer,
+        places: &mut Places,
+        stack_pointer: Address,
+        client: &dyn Client,
+    ) {
         let context = &*self.context;
         self.roots.for_each_named(|range, name| {
             let name = RangeName(range.low, name);
@@ -300,6 +369,7 @@ impl Heap {
             // SAFETY: data segments and registered ranges are readable; the world is stopped.
             unsafe {
                 context.for_each_reference(range.low, range.high, FROM_HEAP, &mut |at, found| {
+                    places.add(&found);
                     word(out, at, found);
                 });
             }
@@ -316,6 +386,7 @@ impl Heap {
             // SAFETY: a part of the stack of a thread that is stopped, blocked, or the calling one.
             unsafe {
                 context.for_each_reference(low, high, FROM_STACK, &mut |at, found| {
+                    places.add(&found);
                     word(out, at, found);
                 });
             }
@@ -368,7 +439,7 @@ impl Heap {
         }
     }
 
-    fn write_objects(&self, out: &mut Writer, client: &dyn Client) {
+    fn write_objects(&self, out: &mut Writer, places: &mut Places, client: &dyn Client) {
         let (mut objects, mut edges) = (0u64, 0u64);
         self.space.for_each_marked(|object| {
             objects += 1;
@@ -380,13 +451,16 @@ impl Heap {
                 object.kind
             );
             if object.descriptor != 0 {
-                // SAFETY: the descriptor is that of the object's block, and the world is stopped.
+                // SAFETY: the descriptor is that of the object's block, and the world is stopped; all of the object is readable.
                 unsafe {
                     self.engine
                         .for_each_target(object.base, object.descriptor, &mut |base| {
                             edges += 1;
                             let _ = write!(out, " {:x}", base.word());
                         });
+                    let words = object.bytes / size_of::<usize>();
+                    let start = object.base.ptr::<usize>().cast_const();
+                    places.look_through(core::slice::from_raw_parts(start, words));
                 }
             }
             let mut text = LineBuffer::<256>::new();
@@ -396,6 +470,9 @@ impl Heap {
             }
             out.line(format_args!(""));
         });
+        for address in places.held() {
+            out.line(format_args!("held {address:x}"));
+        }
         out.line(format_args!("end {objects} {edges}"));
     }
 }

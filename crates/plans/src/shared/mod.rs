@@ -2,5 +2,6 @@
 
 pub mod crew_size;
 pub mod free_processors;
+pub mod log_ends;
 pub mod record;
 pub mod trials;

@@ -1,0 +1,127 @@
+//! The first and the last line of a process in a log: what runs with which options on which machine, and what is advised at
+//! the end. Nothing here allocates.
+
+use core::fmt::{self, Write};
+
+use gleaner_base::events::{LineBuffer, Phase, write_json_string};
+use gleaner_base::options::Options;
+use gleaner_os::log_file::LogFile;
+use gleaner_os::topology::Topology;
+use gleaner_os::{clock, memory, program, threads};
+
+/// Bytes of a line.
+const LINE: usize = 4096;
+
+/// Writes that a heap started. The caller runs no collection.
+pub fn write_start(log: &mut Option<LogFile>, options: &Options, topology: &Topology) {
+    let mut buffer = [0; LINE / 4];
+    let command = program::command_line(&mut buffer);
+    let with = |command: &str, line: &mut LineBuffer<LINE>| {
+        begin(line, Phase::Options, 0)?;
+        line.write_str(",\"reason\":")?;
+        let mut list = LineBuffer::<{ LINE / 4 }>::new();
+        options.write_list(&mut list)?;
+        write_json_string(line, list.as_str())?;
+        line.write_str(",\"command\":")?;
+        write_json_string(line, command)?;
+        write!(
+            line,
+            ",\"version\":\"{}\",\"system\":\"",
+            env!("CARGO_PKG_VERSION")
+        )?;
+        program::write_system(line)?;
+        let memory = memory::physical_memory();
+        write!(
+            line,
+            "\",\"processors\":{},\"memory_bytes\":{memory}}}",
+            topology.processors
+        )
+    };
+    // Letters that JSON has to spell may make it too long.
+    let fits = append(log, |line| with(command, line));
+    if !fits {
+        append(log, |line| with("", line));
+    }
+}
+
+/// Writes that the process ends in order after so many collections, and what is advised for the next time. The caller runs no
+/// collection.
+pub fn write_exit(log: &mut Option<LogFile>, collections: u64, advice: &str) {
+    append(log, |line| {
+        begin(line, Phase::Exit, collections)?;
+        line.write_str(",\"reason\":")?;
+        write_json_string(line, advice)?;
+        line.write_str("}")
+    });
+}
+
+fn begin(line: &mut LineBuffer<LINE>, phase: Phase, collections: u64) -> fmt::Result {
+    let (process, now) = (threads::current_process(), clock::monotonic_ns());
+    let name = phase.as_str();
+    write!(
+        line,
+        "{{\"event\":\"{name}\",\"pid\":{process},\"collection\":{collections},\"start_ns\":{now},\"duration_ns\":0"
+    )
+}
+
+/// Appends a line, if it fits, and says whether it does. A log that cannot be written ends.
+fn append(
+    log: &mut Option<LogFile>,
+    text: impl FnOnce(&mut LineBuffer<LINE>) -> fmt::Result,
+) -> bool {
+    let Some(file) = log else { return true };
+    let mut line = LineBuffer::<LINE>::new();
+    let _ = text(&mut line);
+    let _ = line.write_str("\n");
+    if !line.is_truncated() && !file.append(line.as_bytes()) {
+        *log = None;
+    }
+    !line.is_truncated()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use gleaner_os::output::open_append;
+    use std::ffi::CString;
+    use std::string::String;
+
+    /// What `write` appends to a log.
+    fn written(write: impl FnOnce(&mut Option<LogFile>)) -> String {
+        let path = std::env::temp_dir().join(std::format!("gleaner-log-{}", std::process::id()));
+        let name = CString::new(path.to_str().unwrap()).unwrap();
+        write(&mut open_append(&name).map(LogFile::new));
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        text
+    }
+
+    #[test]
+    fn both_ends_of_a_log_are_lines_of_json() {
+        let options = Options {
+            stress: 7,
+            ..Options::DEFAULT
+        };
+        let text = written(|log| {
+            write_start(log, &options, &Topology::host());
+            write_exit(log, 3, "one \"piece\"\nand another");
+        });
+        let lines: std::vec::Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(
+            lines[0].contains("\"reason\":\"stress=7\",\"command\":\"") && lines[0].ends_with('}')
+        );
+        assert!(
+            lines[1].ends_with(r#""reason":"one \"piece\"\u000aand another"}"#),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_none() {
+        let text = written(|log| {
+            assert!(!append(log, |line| (0..LINE).try_for_each(|_| line.write_str("x"))));
+        });
+        assert_eq!(text, "");
+    }
+}
