@@ -53,28 +53,26 @@ RIVAL_BENCHES := bench-rivals bench-rivals-programs bench-rivals-heaps bench-riv
 demo: packages-demo build $(LAB_VENV)/made
 	$(LAB) run demo
 
-# Each step by the way it reports (see scripts/tally.py).
+# Each step by the way it reports, and whether it runs alone (see scripts/steps.py): first what fails early, then what takes long.
 TEST_STEPS := \
-	check-format:status check-lints:status check-docs:status \
-	check-scripts:status check-layers:tally check-rooms:tally check-pages:tally check-symbols:tally \
-	check-system-calls:tally \
-	test-rust:cargo test-mutants-short:tally test-loom:cargo check-lab:status test-lab:pytest \
-	test-conformance-stock:tally test-conformance-gleaner:tally \
-	test-clients-default:tally test-clients-stress:tally test-stress:tally \
-	test-generations:tally test-limits:tally \
-	test-threads:tally test-singlestep:tally test-capi:tally test-package:tally test-bdwgc:tally \
-	test-debian:tally test-qemu:tally
+	check-format:status check-scripts:status check-layers:tally check-rooms:tally check-system-calls:tally \
+	check-lints:status build:status:alone check-pages:tally check-symbols:tally \
+	test-rust:cargo test-clients-generations:tally test-conformance-gleaner:tally test-conformance-stock:tally \
+	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
+	test-clients-default:tally test-clients-stress:tally test-qemu:tally test-singlestep:tally test-bdwgc:tally \
+	test-capi:tally test-mutants-short:tally check-lab:status check-docs:status test-debian:tally test-package:tally \
+	test-limits:tally test-threads:tally test-alone:cargo:alone
 
 .PHONY: test
 test: packages-test
-	scripts/run-steps.sh $(TEST_STEPS)
+	scripts/steps.py $(TEST_STEPS)
 
 LONG_STEPS := test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
 test-long: packages-test
-	scripts/run-steps.sh $(LONG_STEPS)
+	scripts/steps.py $(LONG_STEPS)
 
 # --- building ----------------------------------------------------------------
 
@@ -82,9 +80,14 @@ test-long: packages-test
 packages-build packages-demo packages-test packages-qemu packages-rivals: packages-%:
 	scripts/install-packages.sh $*
 
+# Steps that run beside each other build nothing: their runner has.
+ifdef IS_BUILT
+build: ;
+else
 build: packages-build
 	$(CARGO) build $(CARGO_FLAGS) --release --workspace
 	$(CARGO) run $(CARGO_FLAGS) --quiet --release --package gleaner-cli --example pages -- $(PAGES)
+endif
 
 BUILT := $(LIBGC) $(GLEANER) $(CAPI_SHARED) $(CAPI_STATIC) $(PAGE_FILES:%=$(PAGES)/%)
 $(BUILT) &:
@@ -150,6 +153,7 @@ check-scripts:
 	for script in scripts/*.sh tests/*/*.sh .ci/run; do bash -n "$$script"; done
 	for script in postinst prerm gleaner-libgc-divert; do sh -n packaging/debian/$$script; done
 	python3 scripts/tally.py --self-test
+	python3 scripts/steps.py --self-test
 	python3 scripts/symbols.py --self-test
 	python3 scripts/rooms.py --self-test
 	python3 scripts/system_calls.py --self-test
@@ -182,9 +186,13 @@ generate: build
 
 # --- tests -------------------------------------------------------------------
 
-.PHONY: test-rust test-loom test-conformance test-conformance-stock test-conformance-gleaner
+.PHONY: test-rust test-alone test-loom test-conformance test-conformance-stock test-conformance-gleaner
 test-rust: build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
+
+# Tests that measure: nothing else is to run beside them.
+test-alone: build
+	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast --test place -- --ignored measured_alone
 
 # The models of the concurrent protocols, in the crates that have some. Other
 # tests leave themselves out of a build with --cfg loom.
@@ -265,14 +273,15 @@ test-stress: build
 
 # Collections that keep marks and marking in steps: with a limit that is soon reached, with the verifier, and at every so
 # many allocations.
-.PHONY: test-generations
+.PHONY: test-generations test-clients-generations
 LITTLE_TIME := GC_PAUSE_TIME_TARGET=1
 test-generations: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=sticky
 	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental
 	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental \
 		--opt verify=edges --opt poison=on
-	$(LITTLE_TIME) tests/bdwgc/run.sh --quiet --lib $(LIBGC) --opt generations=sticky --opt generations=incremental
+
+test-clients-generations: build
 	$(BENCH) clients --all --size ci --opt generations=incremental --env $(LITTLE_TIME)
 	$(BENCH) clients --all --size tiny --pressure --opt generations=incremental --env $(LITTLE_TIME)
 
@@ -298,6 +307,7 @@ test-singlestep: build
 .PHONY: test-bdwgc test-bdwgc-long
 test-bdwgc: build
 	tests/bdwgc/run.sh --quiet --lib $(LIBGC)
+	$(LITTLE_TIME) tests/bdwgc/run.sh --quiet --lib $(LIBGC) --opt generations=sticky --opt generations=incremental
 
 test-bdwgc-long: build
 	tests/bdwgc/run.sh --quiet --lib $(LIBGC) --opt "" --opt markers=2 --opt sweep=eager \
@@ -513,12 +523,14 @@ help:
 #|                          check-pages check-symbols check-system-calls
 #|   make generate          writes the pages of docs/ that come from tables and code
 #|   make test-rust         unit and integration tests
+#|   make test-alone        those of them that measure: nothing is to run beside them
 #|   make check-lab         the lab's lints and format
 #|   make test-lab          the lab's statistics, runs, reports in a browser
 #|   make test-loom         every interleaving of the concurrent protocols
 #|   make test-miri         undefined behaviour where Miri can run; needs a nightly compiler
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner
-#|   make test-generations  the same suite, bdwgc's tests and all clients with marks that are kept and steps
+#|   make test-generations  the same suite with marks that are kept and steps
+#|   make test-clients-generations  all clients with steps, also under pressure
 #|   make test-clients      Guile, Nix, ECL, w3m, LilyPond, Crystal: output as under stock,
 #|                          with the default options, then under pressure
 #|   make test-stress       the C suite under pressure: a collection at every

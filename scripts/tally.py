@@ -9,7 +9,7 @@ the step reports:
 
     status   it has no tally: it is one check, passed if it exits with 0
     cargo    `cargo test`: the sum of its "test result:" lines
-    tally    its last "N passed, N failed" line
+    tally    the sum of its "N passed, N failed" lines
     pytest   its last summary line, such as "1 failed, 54 passed in 3.41s"
 
 A step that should report a tally and does not, or reports that nothing ran,
@@ -34,7 +34,7 @@ def count(kind, status, text):
     if kind == "cargo":
         pairs = CARGO.findall(text)
     elif kind == "tally":
-        pairs = TALLY.findall(text)[-1:]
+        pairs = TALLY.findall(text)
     elif kind == "pytest":
         summary = PYTEST.findall(text)[-1:]
         named = [dict((word, number) for number, word in re.findall(r"(\d+) (\w+)", line)) for line in summary]
@@ -60,7 +60,8 @@ def self_test():
         ("tests that do not compile", count("cargo", 101, "error[E0308]\n"), (0, 1)),
         ("a test binary that dies", count("cargo", 101, cargo.splitlines()[0]), (3, 1)),
         ("no tests at all", count("cargo", 0, ""), (0, 1)),
-        ("the last tally only", count("tally", 0, "4 passed, 0 failed\n9 passed, 0 failed\n"), (9, 0)),
+        ("a step of two runs", count("tally", 0, "4 passed, 0 failed\n9 passed, 0 failed\n"), (13, 0)),
+        ("a step whose first run failed", count("tally", 2, "4 passed, 1 failed\n"), (4, 1)),
         ("a failure behind exit status 0", count("tally", 0, "4 passed, 2 failed\n"), (4, 2)),
         ("a tally in colour", count("tally", 0, "\x1b[32m4 passed, 0 failed\x1b[0m\n"), (4, 0)),
         ("a runner that says nothing", count("tally", 0, "done\n"), (0, 1)),

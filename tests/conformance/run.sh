@@ -27,11 +27,13 @@ while [ $# -gt 0 ]; do
     esac
 done
 
-make -s -f "$here/Makefile" SRC="$here" BUILD="$build" || { echo "run.sh: the build failed" >&2; exit 2; }
+mkdir -p "$build" || exit 2
+flock "$build" make -s -f "$here/Makefile" SRC="$here" BUILD="$build" || { echo "run.sh: the build failed" >&2; exit 2; }
 [ $# -gt 0 ] || set -- $(make -s -f "$here/Makefile" SRC="$here" BUILD="$build" list)
 
-log=$build/log
-: >"$log"
+# Several runs may go on at once.
+out=$(mktemp -d "$build/run.XXXXXX") || exit 2
+trap 'rm -rf "$out"' EXIT
 passed=0 failed=0 skipped=0
 limit=$(( ${CONFORMANCE_WATCHDOG:-300} * 10 ))
 [ "${CONFORMANCE_LONG:-0}" = 1 ] && limit=$(( limit * 20 ))
@@ -47,25 +49,24 @@ for name in "$@"; do
         [ -n "$opt" ] && GLEANER_OPTIONS=$opt && export GLEANER_OPTIONS
         # The outer limit only removes a program whose own watchdog failed.
         exec timeout -k 10 "$limit" env ${lib:+LD_PRELOAD="$lib"} "./$name" $case
-    ) >"$build/$name.out" 2>"$build/$name.err"
+    ) >"$out/$name.out" 2>"$out/$name.err"
     status=$?
-    ok=$(grep -c '^ok ' "$build/$name.out")
-    bad=$(grep -c '^not ok ' "$build/$name.out")
-    skipped=$((skipped + $(grep -c '^# skipped: ' "$build/$name.out")))
-    if ! grep -q '^1\.\.' "$build/$name.out"; then
+    ok=$(grep -c '^ok ' "$out/$name.out")
+    bad=$(grep -c '^not ok ' "$out/$name.out")
+    skipped=$((skipped + $(grep -c '^# skipped: ' "$out/$name.out")))
+    if ! grep -q '^1\.\.' "$out/$name.out"; then
         bad=$((bad + 1))
-        echo "not ok - $name ended before its last test, status $status" >>"$build/$name.out"
+        echo "not ok - $name ended before its last test, status $status" >>"$out/$name.out"
     fi
     passed=$((passed + ok)) failed=$((failed + bad))
-    { echo "== $name"; cat "$build/$name.out"; } >>"$log"
     if [ -z "$quiet" ]; then
         echo "== $name: $ok passed, $bad failed"
-        grep -v '^ok ' "$build/$name.out" | head -n 80
+        grep -v '^ok ' "$out/$name.out" | head -n 80
     elif [ "$bad" -gt 0 ]; then
         echo "== $name: $ok passed, $bad failed"
-        grep -v '^ok ' "$build/$name.out" | head -n 80
+        grep -v '^ok ' "$out/$name.out" | head -n 80
     fi
-    [ "$bad" -eq 0 ] || tail -n 8 "$build/$name.err" | sed 's/^/#   stderr: /'
+    [ "$bad" -eq 0 ] || tail -n 8 "$out/$name.err" | sed 's/^/#   stderr: /'
 done
 [ "$skipped" -eq 0 ] || echo "$skipped skipped: promises of Gleaner alone (GLEANER=1 runs them)"
 echo "$passed passed, $failed failed"

@@ -666,7 +666,8 @@ fn many_threads_are_placed() {
 const FIXED: f64 = 0.03;
 
 #[test]
-fn following_costs_less_than_half_a_percent_of_a_processor() {
+#[ignore = "make test-alone: it measures processor time, which others on the machine change"]
+fn measured_alone_following_costs_less_than_half_a_percent_of_a_processor() {
     let directory = Directory::new();
     for placement in ["placement=pinned", "placement=auto"] {
         let role = "Thread-*=application";

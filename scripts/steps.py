@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Run test steps over the processors and add up what they report.
+
+    steps.py STEP:KIND[:alone]...
+    steps.py --self-test          prove the order and the table
+
+STEP is a make target, KIND how it reports (see scripts/tally.py). As many steps run at once as there are processors that
+this process may use, in the order given; a step marked `alone` runs while no other does. A failed step does not stop the
+others. What a step prints appears when it ends. Logs lie in target/steps/, with what each step took (times.tsv: seconds,
+seconds of processor time); the last line, also in target/steps/result, is "N passed, N failed". A step that takes a fifth
+more of the whole's processor time than scripts/step-times.tsv says is named.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import tally
+
+LOGS = pathlib.Path("target/steps")
+KEPT = pathlib.Path(__file__).with_name("step-times.tsv")
+# Seconds of silence after which the steps under way are named, and seconds below which growing is noise.
+SILENCE, SMALL = 60, 10
+
+
+class Step:
+    """A step: first waiting, then under way, then with what it took."""
+
+    def __init__(self, spec):
+        self.name, self.kind, *marks = spec.split(":")
+        self.alone = marks == ["alone"]
+        if marks and not self.alone:
+            raise SystemExit(f"steps.py: {spec}: the only mark is alone")
+        self.passed = self.failed = 0
+        self.wall = self.cpu = 0.0
+
+    def start(self):
+        """Its make target, writing to its log."""
+        self.log = LOGS / f"{self.name}.log"
+        self.began = time.monotonic()
+        make = [os.environ.get("MAKE", "make"), "--no-print-directory", self.name]
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(make, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+
+    def end(self, status, usage):
+        """It ended so, after this use of processors by it and its children."""
+        self.wall = time.monotonic() - self.began
+        self.cpu = usage.ru_utime + usage.ru_stime
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        text = self.log.read_text(errors="replace")
+        self.passed, self.failed = tally.count(self.kind, self.process.returncode, text)
+        if self.name == "build" and not self.failed:
+            os.environ["IS_BUILT"] = "1"  # what make passes on: later steps build nothing
+        print(f"\n== make {self.name}\n{text}", end="" if text.endswith("\n") else "\n", flush=True)
+
+
+def may_start(step, running, lanes):
+    """Whether a step may start beside those that run."""
+    if step.alone or any(other.alone for other in running):
+        return not running
+    return len(running) < lanes
+
+
+def run(steps, lanes):
+    """Runs them all, in order."""
+    waiting, running = list(steps), {}
+    told = time.monotonic()
+    while waiting or running:
+        while waiting and may_start(waiting[0], running.values(), lanes):
+            step = waiting.pop(0)
+            step.start()
+            running[step.process.pid] = step
+        pid, status, usage = os.wait4(-1, os.WNOHANG)
+        if pid in running:
+            running.pop(pid).end(status, usage)
+            told = time.monotonic()
+        elif pid == 0:
+            time.sleep(0.1)
+        if time.monotonic() - told > SILENCE:
+            told = time.monotonic()
+            under_way = ", ".join(f"{step.name} for {told - step.began:.0f} s" for step in running.values())
+            print(f"... {under_way}; {len(waiting)} to come", flush=True)
+
+
+def grown(times, kept):
+    """(name, seconds, seconds expected) of the steps that grew by a fifth, given what both runs took in all."""
+    common = [name for name in times if name in kept]
+    scale = sum(times[name] for name in common) / (sum(kept[name] for name in common) or 1)
+    return [(name, times[name], kept[name] * scale) for name in common
+            if times[name] > max(kept[name] * scale * 1.2, kept[name] * scale + SMALL)]
+
+
+def read_times(path):
+    """Seconds of processor time by step."""
+    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    return {name: float(cpu) for name, _, cpu in rows}
+
+
+def self_test():
+    """Each case is (what, got, wanted)."""
+    plain, lone = Step("a:status"), Step("b:tally:alone")
+    cases = [
+        ("the first step", may_start(plain, [], 1), True),
+        ("one processor, one step", may_start(plain, [plain], 1), False),
+        ("two processors", may_start(plain, [plain], 2), True),
+        ("a step that runs alone waits", may_start(lone, [plain], 2), False),
+        ("and is left alone", may_start(plain, [lone], 2), False),
+        ("it runs when nothing does", may_start(lone, [], 2), True),
+        ("a machine of half the speed", grown({"a": 100, "b": 200}, {"a": 50, "b": 100}), []),
+        ("a step that grew", [name for name, *_ in grown({"a": 100, "b": 200, "c": 99}, {"a": 100, "b": 100, "c": 100})], ["b"]),
+        ("a new step", grown({"a": 100, "b": 900}, {"a": 100}), []),
+        ("a few seconds", grown({"a": 9, "b": 100}, {"a": 2, "b": 100}), []),
+    ]
+    failed = 0
+    for what, got, wanted in cases:
+        failed += got != wanted
+        print(f"ok: {what}" if got == wanted else f"FAILED: {what}: {got} instead of {wanted}")
+    print(f"{len(cases) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def main():
+    """The command."""
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    if not sys.argv[1:]:
+        raise SystemExit(__doc__)
+    steps = [Step(spec) for spec in sys.argv[1:]]
+    os.chdir(pathlib.Path(__file__).parent.parent)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for old in LOGS.iterdir():
+        old.unlink()
+    result = LOGS / "result"
+    result.write_text("0 passed, 1 failed\n")  # stands if this process is killed
+    began = time.monotonic()
+    run(steps, len(os.sched_getaffinity(0)))
+    wall = time.monotonic() - began
+
+    print(f"\n{'step':28} {'passed':>6} {'failed':>6} {'time':>8} {'processor':>10}")
+    for step in steps:
+        print(f"{step.name:28} {step.passed:6} {step.failed:6} {step.wall:7.0f}s {step.cpu:9.0f}s")
+    print(f"{'':28} {'':6} {'':6} {wall:7.0f}s {sum(step.cpu for step in steps):9.0f}s")
+    rows = "".join(f"{step.name}\t{step.wall:.0f}\t{step.cpu:.0f}\n" for step in steps)
+    (LOGS / "times.tsv").write_text("step\twall_s\tprocessor_s\n" + rows)
+    if KEPT.exists():
+        for name, seconds, expected in grown({step.name: step.cpu for step in steps}, read_times(KEPT)):
+            print(f"{name} grew: {seconds:.0f} s of processor time, {expected:.0f} expected ({KEPT.name})")
+    line = f"{sum(step.passed for step in steps)} passed, {sum(step.failed for step in steps)} failed"
+    result.write_text(line + "\n")
+    print(f"\n{line}", flush=True)
+    return 1 if any(step.failed for step in steps) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
