@@ -60,7 +60,7 @@ TEST_STEPS := \
 	test-rust:cargo test-clients-generations:tally test-conformance-gleaner:tally test-conformance-stock:tally \
 	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
 	test-clients-default:tally test-clients-stress:tally test-qemu:tally test-singlestep:tally test-bdwgc:tally \
-	test-capi:tally test-mutants-short:tally check-lab:status check-docs:status test-debian:tally test-package:tally \
+	test-capi:total test-mutants-short:tally check-lab:status check-docs:status test-debian:tally test-package:tally \
 	test-limits:tally test-threads:tally test-alone:cargo:alone
 
 .PHONY: test

@@ -10,6 +10,7 @@ the step reports:
     status   it has no tally: it is one check, passed if it exits with 0
     cargo    `cargo test`: the sum of its "test result:" lines
     tally    the sum of its "N passed, N failed" lines
+    total    the last of them, which is the sum of the others
     pytest   its last summary line, such as "1 failed, 54 passed in 3.41s"
 
 A step that should report a tally and does not, or reports that nothing ran,
@@ -33,8 +34,8 @@ def count(kind, status, text):
         return (1, 0) if status == 0 else (0, 1)
     if kind == "cargo":
         pairs = CARGO.findall(text)
-    elif kind == "tally":
-        pairs = TALLY.findall(text)
+    elif kind in ("tally", "total"):
+        pairs = TALLY.findall(text)[-1 if kind == "total" else 0:]
     elif kind == "pytest":
         summary = PYTEST.findall(text)[-1:]
         named = [dict((word, number) for number, word in re.findall(r"(\d+) (\w+)", line)) for line in summary]
@@ -62,6 +63,7 @@ def self_test():
         ("no tests at all", count("cargo", 0, ""), (0, 1)),
         ("a step of two runs", count("tally", 0, "4 passed, 0 failed\n9 passed, 0 failed\n"), (13, 0)),
         ("a step whose first run failed", count("tally", 2, "4 passed, 1 failed\n"), (4, 1)),
+        ("a step that adds up itself", count("total", 0, "4 passed, 0 failed\n9 passed, 0 failed\n"), (9, 0)),
         ("a failure behind exit status 0", count("tally", 0, "4 passed, 2 failed\n"), (4, 2)),
         ("a tally in colour", count("tally", 0, "\x1b[32m4 passed, 0 failed\x1b[0m\n"), (4, 0)),
         ("a runner that says nothing", count("tally", 0, "done\n"), (0, 1)),
