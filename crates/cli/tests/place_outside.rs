@@ -33,7 +33,13 @@ fn a_terminal_that_closes_ends_the_program_of_a_session_leader() {
     );
     // Also under nohup.
     let mut terminal = Command::new("env")
-        .args(["--default-signal=HUP", "script", "-qc", &script, "/dev/null"])
+        .args([
+            "--default-signal=HUP",
+            "script",
+            "-qc",
+            &script,
+            "/dev/null",
+        ])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::null())
         .spawn()
