@@ -2,9 +2,12 @@
 """The table of libgc's dynamic symbols: docs page, completeness, and exports.
 
 docs/libgc-symbols.tsv is the source. It has one row for each dynamic symbol
-that stock libgc.so.1 (8.2.2) defines, with the columns
+that stock libgc.so.1 defines in Debian 12 or later, or that public headers of
+its development branch declare, with the columns
 
-    symbol  kind (function | data)  header  state (done | no-op | missing)  note
+    symbol  kind (function | data)  header  since (the version of libgc, of those
+    of Debian 12 and later: 8.2.2, 8.2.8, 8.2.12; or development)
+    state (done | no-op | missing)  note
 
 A no-op must carry its reason in the note. A missing function is normally not
 exported; if its note begins with "refuses", it is exported and stops the
@@ -32,7 +35,8 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = os.path.join(ROOT, "docs", "libgc-symbols.tsv")
 PAGE = os.path.join(ROOT, "docs", "libgc-symbols.md")
-COLUMNS = ["symbol", "kind", "header", "state", "note"]
+COLUMNS = ["symbol", "kind", "header", "since", "state", "note"]
+VERSIONS = ["8.2.2", "8.2.8", "8.2.12", "development"]
 NO_HEADER = "no public header"
 HEADERS = [
     "gc.h", "gc_mark.h", "gc_typed.h", "gc_inline.h", "gc_disclaim.h",
@@ -41,9 +45,7 @@ HEADERS = [
 STATES = ["done", "no-op", "missing"]
 OWN_PREFIX = "gleaner_"
 # gc.h: a program built with GC_DEBUG calls it where it says GC_WCSDUP.
-# What the public headers of 8.2.8 and 8.2.12 declare and those of 8.2.2 do not.
-LATER = {"GC_get_sp_corrector", "GC_set_sp_corrector"}
-EXTRAS = {"GC_debug_wcsdup"} | LATER
+EXTRAS = {"GC_debug_wcsdup"}
 
 Row = collections.namedtuple("Row", COLUMNS)
 Export = collections.namedtuple("Export", "kind size")
@@ -109,6 +111,8 @@ def table_problems(rows):
             problems.append(f"{row.symbol}: unknown kind {row.kind!r}")
         if row.header not in HEADERS:
             problems.append(f"{row.symbol}: unknown header {row.header!r}")
+        if row.since not in VERSIONS:
+            problems.append(f"{row.symbol}: unknown version {row.since!r}")
         if row.state not in STATES:
             problems.append(f"{row.symbol}: unknown state {row.state!r}")
         if row.state == "no-op" and not row.note:
@@ -117,12 +121,13 @@ def table_problems(rows):
 
 
 def stock_problems(rows, stock):
-    """Where the table and the stock library disagree."""
+    """Where the table and the stock library disagree, which is Debian 12's or a later one."""
     problems = []
     listed = {row.symbol: row for row in rows}
     for name in sorted(stock.keys() - listed.keys()):
         problems.append(f"{name}: defined by stock, not in the table")
-    for name in sorted(listed.keys() - stock.keys()):
+    first = {row.symbol for row in rows if row.since == VERSIONS[0]}
+    for name in sorted(first - stock.keys()):
         problems.append(f"{name}: in the table, not defined by stock")
     for name in sorted(listed.keys() & stock.keys()):
         if listed[name].kind != stock[name].kind:
@@ -163,8 +168,10 @@ def render(rows):
         "",
         "<!-- Written by scripts/symbols.py from docs/libgc-symbols.tsv; edit that file. -->",
         "",
-        "Every dynamic symbol that Debian 12's `libgc.so.1` (8.2.2) defines, and what Gleaner's",
-        "library makes of it. *Done* means: it has libgc's documented meaning. *No-op* means: it is",
+        "Every dynamic symbol that `libgc.so.1` of Debian 12 (8.2.2), 13 (8.2.8) and unstable (8.2.12)",
+        "defines, and what Gleaner's library makes of it; *since* says which of these is the first with it.",
+        "No later one lacks what an earlier one has. What *development* has is declared by `gc_mark.h` of",
+        "libgc's development branch, and by no release. *Done* means: it has libgc's documented meaning. *No-op* means: it is",
         "accepted, does nothing or only keeps a value, and the note says why that is harmless.",
         "*Missing* means: the library does not export it, so a program that needs it is stopped by",
         "the loader with the symbol's name; where the note begins with \"refuses\", it is exported and",
@@ -181,10 +188,10 @@ def render(rows):
         if not group:
             continue
         title = f"`{header}`" if header != NO_HEADER else "No public header"
-        lines += ["", f"## {title} ({len(group)})", "", "| symbol | kind | state | note |",
-                  "| --- | --- | --- | --- |"]
+        lines += ["", f"## {title} ({len(group)})", "", "| symbol | kind | since | state | note |",
+                  "| --- | --- | --- | --- | --- |"]
         group.sort(key=lambda row: (row.kind != "function", row.symbol))
-        lines += [f"| `{row.symbol}` | {row.kind} | {row.state} | {row.note} |".replace("  |", " |")
+        lines += [f"| `{row.symbol}` | {row.kind} | {row.since} | {row.state} | {row.note} |".replace("  |", " |")
                   for row in group]
     return "\n".join(lines) + "\n"
 
@@ -225,9 +232,9 @@ def self_test():
     stock = parse_nm("0000000000001000 0000000000000010 T GC_f\n"
                      "0000000000002000 0000000000000008 B GC_d\n"
                      "0000000000003000 B _end\n")
-    f = Row("GC_f", "function", "gc.h", "done", "")
-    d = Row("GC_d", "data", "gc.h", "done", "")
-    end = Row("_end", "data", NO_HEADER, "missing", "")
+    f = Row("GC_f", "function", "gc.h", "8.2.2", "done", "")
+    d = Row("GC_d", "data", "gc.h", "8.2.2", "done", "")
+    end = Row("_end", "data", NO_HEADER, "8.2.2", "missing", "")
     good = [f, d, end]
     ours = {"GC_f": Export("function", 99), "GC_d": Export("data", 8),
             "gleaner_version": Export("function", 1), "GC_debug_wcsdup": Export("function", 1)}
@@ -238,6 +245,7 @@ def self_test():
     accepted = [
         ("a good table", table_problems(good)),
         ("a table like stock", stock_problems(good, stock)),
+        ("what a later version has", stock_problems(good + [f._replace(symbol="GC_g", since="8.2.8")], stock)),
         ("exports like the table", export_problems(good, stock, ours)),
         ("a missing function that refuses", export_problems(
             [f._replace(state="missing", note="refuses: why"), d, end], stock, ours)),
@@ -245,6 +253,7 @@ def self_test():
     rejected = [
         ("a row listed twice", table_problems([f, f])),
         ("a no-op without a reason", table_problems([f._replace(state="no-op")])),
+        ("an unknown version", table_problems([f._replace(since="9.9")])),
         ("an unknown state", table_problems([f._replace(state="soon")])),
         ("an unknown header", table_problems([f._replace(header="x.h")])),
         ("an unknown kind", table_problems([f._replace(kind="macro")])),
