@@ -11,7 +11,7 @@ use crate::procfs;
 use crate::refusal::{self, Limit};
 use crate::syscall::{Errno, call};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use gleaner_base::faults::{self, FaultPoint};
 
 pub use crate::residency::{peak_resident_bytes, resident_bytes};
@@ -85,41 +85,102 @@ fn anonymous(bytes: usize, access: i32) -> Option<NonNull<u8>> {
     NonNull::new(start.ok()? as *mut u8)
 }
 
-/// Maps `bytes` of zero memory at `start`, readable, and writable and executable as asked: addresses that were not reserved
-/// but hoped for. False when the kernel refuses, or when something lies there already, which stays as it is.
-pub fn map_at(start: NonNull<u8>, bytes: usize, access: Access) -> bool {
-    let flags =
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    let (wanted, access) = (start.as_ptr() as usize, access as usize);
-    if faults::armed(FaultPoint::CommitMemory) {
-        return noted(false, bytes, bytes);
-    }
-    // SAFETY: a new anonymous mapping that replaces none.
-    let mapped = unsafe {
-        call(
-            libc::SYS_mmap,
-            [wanted, bytes, access, flags as usize, usize::MAX, 0],
-        )
-    };
-    let there = mapped.is_ok_and(|got| got == wanted);
-    if let (Ok(got), false) = (mapped, there) {
-        // A kernel older than the flag takes the address as a hint.
-        // SAFETY: just mapped, and nobody knows it.
-        unsafe { call(libc::SYS_munmap, [got, bytes, 0, 0, 0, 0]).ok() };
-    }
-    noted(there, bytes, bytes)
+/// Why nothing was mapped at an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotMapped {
+    /// Something else is mapped there.
+    Taken,
+    /// The kernel refused; [`refusal`] says why.
+    Refused,
 }
 
-/// What may be done with memory of [`map_at`].
+/// What may be done with memory that is mapped at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Reading.
-    Read = libc::PROT_READ as isize,
-    /// Reading and writing.
-    Write = (libc::PROT_READ | libc::PROT_WRITE) as isize,
-    /// These, and instructions may lie there.
-    Execute = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as isize,
+    /// It is read, and reads as zero.
+    Read,
+    /// It is read and written.
+    Write,
+    /// It is read and written, and may hold instructions.
+    Execute,
 }
+
+/// Maps `bytes` of zero memory at `start`, whole pages, where nothing is mapped yet. Nothing was set aside before, so this
+/// counts as new addresses, and may find them taken.
+pub fn map_at(start: NonNull<u8>, bytes: usize, access: Access) -> Result<(), NotMapped> {
+    let (point, rights, data) = match access {
+        Access::Read => (FaultPoint::ReserveMemory, libc::PROT_READ, 0),
+        Access::Write => {
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            (FaultPoint::CommitMemory, rights, bytes)
+        }
+        Access::Execute => {
+            let rights = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+            (FaultPoint::CommitMemory, rights, bytes)
+        }
+    };
+    if faults::armed(point) {
+        return Err(NotMapped::Refused);
+    }
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let wished = start.as_ptr() as usize;
+    let arguments = [
+        wished,
+        bytes,
+        rights as usize,
+        flags as usize,
+        usize::MAX,
+        0,
+    ];
+    // SAFETY: a new anonymous mapping that replaces none: with this flag the kernel refuses, or, before Linux 4.17, puts
+    // it elsewhere.
+    match unsafe { call(libc::SYS_mmap, arguments) } {
+        Ok(mapped) if mapped == wished => Ok(()),
+        Ok(elsewhere) => {
+            if let Some(elsewhere) = NonNull::new(elsewhere as *mut u8) {
+                // SAFETY: mapped just now, and nobody knows it.
+                unsafe { unmap(elsewhere, bytes) };
+            }
+            Err(NotMapped::Taken)
+        }
+        Err(Errno(libc::EEXIST)) => Err(NotMapped::Taken),
+        Err(_) => {
+            noted(false, bytes, data);
+            Err(NotMapped::Refused)
+        }
+    }
+}
+
+/// An address far from all that the kernel and the C library map by themselves, a multiple of [`APART`], with so many
+/// bytes behind it of which this function names no other part, before all have been named. What is mapped there by [`map_at`]
+/// can grow as far as that, as long as nobody else chooses the same place.
+///
+/// The kernel puts mappings below the stack, or, where the stack is unlimited, above a third of the addresses, and programs
+/// at two thirds or quite low. Between the last two nothing comes to lie.
+pub fn place_apart(bytes: usize) -> Option<NonNull<u8>> {
+    const FIRST: usize = 0x3000_0000_0000;
+    const EXTENT: usize = 32 << 40;
+    let bytes = bytes.checked_next_multiple_of(APART)?;
+    if bytes > EXTENT {
+        return None;
+    }
+    // Where the kernel puts a page differs from run to run, and so does what follows from that.
+    let page = anonymous(page_size(), libc::PROT_NONE)?;
+    // SAFETY: mapped just now, and nobody knows it.
+    unsafe { unmap(page, page_size()) };
+    let random = page.as_ptr() as usize >> 28 & 0xff;
+    // Relaxed: it is a number alone.
+    let named = NAMED.fetch_add(bytes + APART, Ordering::Relaxed) % EXTENT;
+    let start = if named + bytes <= EXTENT { named } else { 0 };
+    NonNull::new((FIRST + random * APART + start) as *mut u8)
+}
+
+/// Places apart start at multiples of this.
+pub const APART: usize = 1 << 32;
+
+/// Bytes of the places apart that were named, and of the gaps between them.
+static NAMED: AtomicUsize = AtomicUsize::new(0);
 
 /// Why the kernel refused last, as a number of [`Limit`]. Relaxed: it is for messages.
 static REFUSED: AtomicU8 = AtomicU8::new(Limit::Other as u8);
@@ -417,13 +478,16 @@ mod tests {
     #[test]
     fn memory_is_mapped_where_nothing_lies_and_nowhere_else() {
         let start = reserve(3 * 4096, 4096).unwrap();
-        assert!(!map_at(start, 4096, Access::Write), "it is taken");
+        assert_eq!(map_at(start, 4096, Access::Write), Err(NotMapped::Taken));
         // SAFETY: the reservation is this test's, three pages long.
         unsafe {
             assert!(unmap(start.add(4096), 2 * 4096));
-            assert!(map_at(start.add(4096), 4096, Access::Write));
+            map_at(start.add(4096), 4096, Access::Write).unwrap();
             start.add(4096).write(1);
-            assert!(!map_at(start.add(4096), 2 * 4096, Access::Write));
+            assert_eq!(
+                map_at(start.add(4096), 2 * 4096, Access::Write),
+                Err(NotMapped::Taken)
+            );
             assert_eq!(start.add(4096).read(), 1, "replaced");
             assert!(unmap(start, 2 * 4096));
         }

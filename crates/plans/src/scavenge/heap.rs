@@ -16,6 +16,7 @@ use gleaner_mem::object_model::{
 };
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::spine::Pieces;
+use gleaner_os::memory::{Access, NotMapped};
 use gleaner_os::numa::Refusal;
 use gleaner_os::{clock, hugepages, log_file::LogFile, memory};
 use gleaner_spaces::precise::arraylets::Arraylets;
@@ -142,13 +143,20 @@ unsafe impl<F: SlotFormat> Send for Scavenge<F> {}
 impl<F: SlotFormat> Scavenge<F> {
     /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
     pub fn new(mut config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
+        let left = memory::addresses_left();
         if config.options.heap_limit == 0 {
             let most = Sizes::most_limit(&config, F::SPAN);
-            config.limit = config.limit.min(most.max(LEAST_LIMIT));
+            let fitting = left.map_or(most, |left| most.min(left as usize / 4));
+            config.limit = config.limit.min(fitting.max(LEAST_LIMIT));
+        }
+        // Others than these give addresses access or a place as a whole.
+        let is_plain = config.cutting.is_none() && config.topology.nodes() == 1;
+        if let (true, Some(left)) = (is_plain, left) {
+            return Scavenge::as_used(config, left as usize, crew);
         }
         let mut sizes = Sizes::within(&config, F::SPAN)?;
         let least = Sizes::least_span(&config)?;
-        let _left = leave_addresses();
+        let _left = left.and_then(|left| leave_addresses(left as usize));
         loop {
             let refused = match Scavenge::with_sizes(config, sizes, crew) {
                 Ok(heap) => return Ok(heap),
@@ -163,6 +171,28 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
+    /// Makes a heap of which the addresses of large objects are taken as they are used. The others have as many as leave room
+    /// for large objects to be all of it and an eighth to the program, and half of what is left at most.
+    fn as_used(
+        config: Config,
+        left: usize,
+        crew: &'static Crew,
+    ) -> Result<Box<Scavenge<F>>, CreateError> {
+        let large = config.limit.saturating_add(tables_of(config.limit));
+        let mut most = (left / 8 * 7).saturating_sub(large).min(left / 2);
+        loop {
+            let sizes = Sizes::as_used(&config, F::SPAN, most)?;
+            let refused = match Scavenge::with_sizes(config, sizes, crew) {
+                Ok(heap) => return Ok(heap),
+                Err(refused) => refused,
+            };
+            if sizes.reserved() > most {
+                return Err(refused);
+            }
+            most = most / 8 * 7;
+        }
+    }
+
     fn with_sizes(
         mut config: Config,
         sizes: Sizes,
@@ -172,11 +202,18 @@ impl<F: SlotFormat> Scavenge<F> {
         config.workers = config.workers.clamp(1, gleaner_work::MAX_WORKERS);
         let span = sizes.span();
         let need = |what| move || CreateError::Memory(what, memory::refusal());
-        let start = memory::reserve(span, REGION_GRANULE).ok_or_else(need("its addresses"))?;
+        let reserved = if sizes.as_used {
+            map_apart(sizes.reserved(), span)
+        } else {
+            memory::reserve(span, REGION_GRANULE).map(|start| Reserved(start, span))
+        };
+        let reserved = reserved.ok_or_else(need("its addresses"))?;
+        let start = reserved.0;
         let base = Address::of(start.as_ptr());
-        let reserved = Reserved(start, span);
         // SAFETY: the reservation is ours; the first pages stay without access.
-        if !unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) } {
+        if !sizes.as_used
+            && !unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) }
+        {
             return Err(need("its spaces")());
         }
         let [pinned, old, eden, large, arraylets] = [
@@ -247,7 +284,8 @@ impl<F: SlotFormat> Scavenge<F> {
             old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
             pinned: Tenured::new(BumpRegion::new(pinned, sizes.pinned))
                 .ok_or_else(need("its blocks"))?,
-            large: LargeObjects::new(large, sizes.large).ok_or_else(need("its large objects"))?,
+            large: LargeObjects::new(large, sizes.large, sizes.as_used)
+                .ok_or_else(need("its large objects"))?,
             arraylets: match config.cutting {
                 None => None,
                 Some(_) => {
@@ -553,11 +591,33 @@ unsafe fn ask_for_huge_pages(config: &Config, which: HugePages, start: Address, 
     }
 }
 
-/// Where the addresses of the process are limited, an eighth of what is left of them, for its threads and what they
+/// About how many bytes of addresses the tables of a heap take: mostly the stacks of its workers, which have room for every
+/// object.
+fn tables_of(limit: usize) -> usize {
+    limit / 4 * 3
+}
+
+/// Where the addresses of the process are limited, an eighth of those that are left, for its threads and what they
 /// allocate otherwise: held until a heap is made.
-fn leave_addresses() -> Option<Reserved> {
-    let bytes = (memory::addresses_left()? / 8) as usize;
+fn leave_addresses(left: usize) -> Option<Reserved> {
+    let bytes = left / 8;
     Some(Reserved(memory::reserve(bytes, 1)?, bytes))
+}
+
+/// Maps the first `reserved` of `span` bytes at a place apart, but for the first granule.
+fn map_apart(reserved: usize, span: usize) -> Option<Reserved> {
+    const PLACES: usize = 8;
+    for _ in 0..PLACES {
+        let start = memory::place_apart(span)?;
+        // SAFETY: no reference is made; the place has so many addresses.
+        let first = unsafe { start.add(REGION_GRANULE) };
+        match memory::map_at(first, reserved - REGION_GRANULE, Access::Write) {
+            Ok(()) => return Some(Reserved(start, span)),
+            Err(NotMapped::Taken) => {}
+            Err(NotMapped::Refused) => return None,
+        }
+    }
+    None
 }
 
 /// Gives addresses back: those of a heap that was not finished.

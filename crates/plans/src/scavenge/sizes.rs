@@ -1,7 +1,8 @@
 //! How the addresses of a precise heap are cut into spaces, when it is made.
 //!
 //! The limit is what all spaces may use together; ranges are larger where a space may grow at the cost of others. One
-//! reservation holds them all.
+//! reservation holds them all; but where the system limits addresses those of large objects, which lie above all others
+//! then, are taken as they are used.
 
 use gleaner_mem::Address;
 use gleaner_spaces::precise::arraylets::Arraylets;
@@ -30,6 +31,8 @@ pub(super) struct Sizes {
     turns: usize,
     /// How each space of the nursery is cut.
     cut: Cut,
+    /// Whether the addresses of large objects are taken as they are used, and are not among those that are reserved.
+    pub as_used: bool,
 }
 
 /// The largest young generation that a heap with changing sizes begins with.
@@ -53,6 +56,10 @@ impl Sizes {
     /// may be, too; then the young generation may grow. As addresses become fewer these have less, in the reverse order:
     /// no kind of object loses much by a little more of a limit.
     pub fn within(config: &Config, reach: usize) -> Result<Sizes, CreateError> {
+        Ok(Sizes::least_within(config, reach)?.grown(config, reach, reach))
+    }
+
+    fn least_within(config: &Config, reach: usize) -> Result<Sizes, CreateError> {
         let limit = config.limit;
         if limit > reach {
             return Err(Sizes::too_large(config, reach, limit, 1));
@@ -62,22 +69,43 @@ impl Sizes {
             let ranges = least.cut.nodes * least.turns;
             return Err(Sizes::too_large(config, reach, least.span(), ranges));
         }
+        Ok(least)
+    }
+
+    /// The same, of which `most` bytes are to be reserved, or the fewest that can be; large objects may have more.
+    pub fn as_used(config: &Config, reach: usize, most: usize) -> Result<Sizes, CreateError> {
+        let least = Sizes {
+            large: 0,
+            as_used: true,
+            ..Sizes::least_within(config, reach)?
+        };
+        Ok(least.grown(config, most.clamp(least.span(), reach), reach))
+    }
+
+    /// Makes ranges larger than the least: up to `most` bytes in all, or up to `reach` with those of large objects that are
+    /// taken as they are used.
+    fn grown(self, config: &Config, most: usize, reach: usize) -> Sizes {
+        let (least, limit) = (self, config.limit);
         let is_fenced = config.cutting.is_some_and(|cutting| cutting.guard);
         let range = if is_fenced {
             FENCED_LIMITS.saturating_mul(limit).max(LEAST_FENCED)
         } else {
             2 * limit
         };
-        let mut sizes = least.with_large(least.limit, reach);
+        let mut sizes = if least.as_used {
+            least
+        } else {
+            least.with_large(least.limit, most)
+        };
         if config.options.resize {
             let more = round(sizes.limit - sizes.least_young()).max(sizes.old) - sizes.old;
-            sizes.old += more.min(round_down(reach - sizes.span()));
+            sizes.old += more.min(round_down(most - sizes.span()));
         }
-        sizes.pinned += round_down(reach - sizes.span()).min(sizes.old - sizes.pinned);
+        sizes.pinned += round_down(most - sizes.span()).min(sizes.old - sizes.pinned);
         if config.options.resize {
-            sizes = sizes.changing(reach);
+            sizes = sizes.changing(most);
         }
-        Ok(sizes.with_large(range, reach))
+        sizes.with_large(range, if least.as_used { reach } else { most })
     }
 
     fn too_large(config: &Config, reach: usize, asked: usize, ranges: usize) -> CreateError {
@@ -154,6 +182,7 @@ impl Sizes {
             }),
             turns: 1 + config.options.quarantine as usize,
             cut: config.cut,
+            as_used: false,
         })
     }
 
@@ -198,6 +227,11 @@ impl Sizes {
     pub fn span(&self) -> usize {
         let ranges = Kind::ALL.into_iter().map(|kind| self.range(kind));
         REGION_GRANULE + ranges.sum::<usize>()
+    }
+
+    /// Bytes of addresses that are reserved.
+    pub fn reserved(&self) -> usize {
+        self.span() - if self.as_used { self.large } else { 0 }
     }
 
     /// Where a space begins in a heap whose addresses begin at `base`.

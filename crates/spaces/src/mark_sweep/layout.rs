@@ -18,7 +18,7 @@ use core::sync::atomic::AtomicU8;
 
 use gleaner_base::sync::model_size;
 use gleaner_mem::{Address, zero};
-use gleaner_os::memory::Access;
+use gleaner_os::memory::{Access, NotMapped};
 use gleaner_os::refusal::{self, Limit};
 use gleaner_os::{hugepages, memory, residency};
 
@@ -31,8 +31,8 @@ const COMMIT_STEP: BlockIndex = model_size(256, 64) as BlockIndex;
 /// The fewest: a small program under a limit on data needs the rest for itself.
 const LEAST_STEP: BlockIndex = 16;
 
-/// Where a heap lies that is mapped in pieces: the kernel itself places mappings far above, and programs far above or below.
-const PLACES: [usize; 4] = [0x2a00 << 32, 0x3a00 << 32, 0x1a00 << 32, 0x4a00 << 32];
+/// How many places are tried for a heap that is mapped in pieces.
+const PLACES: usize = 4;
 /// This part of an address limit is left to the program by a heap that is mapped in pieces.
 const PROGRAMS_PART: usize = 64;
 /// Bytes under a lowered address limit that the heap does not take: for thread stacks, malloc, libraries.
@@ -42,7 +42,7 @@ const LARGEST_SPAN: usize = 4 << 40;
 const STEP_BYTES: usize = COMMIT_STEP as usize * BLOCK_BYTES;
 /// What is reserved starts and ends at a multiple of this where it can: then words that lead into the heap have upper halves that
 /// no others have, so that markers tell them quickly ([`super::lines`]).
-const GRAIN: usize = 1 << 32;
+const GRAIN: usize = memory::APART;
 /// So many bytes ahead of such a heap are left unused: without them the lower halves of addresses would be small numbers, which
 /// programs have in plenty, and a pair of numbers might look like an address.
 const AHEAD: usize = 361 * (4 << 20);
@@ -148,20 +148,26 @@ impl Layout {
         })
     }
 
-    /// A heap at one of the places for those that are mapped in pieces; `None` where even the descriptor table is refused.
+    /// A heap far from all others, mapped in pieces; `None` where even the descriptor table is refused.
     fn in_pieces(span: usize, executable: bool) -> Option<Layout> {
         let descriptors = (span >> BLOCK_SHIFT) * size_of::<Block>();
-        let has_table = |place: &&usize| {
-            let table = Address::new(**place + AHEAD + span);
-            core::ptr::NonNull::new(table.ptr::<u8>())
-                .is_some_and(|table| memory::map_at(table, descriptors, Access::Read))
-        };
-        let place = PLACES.iter().find(has_table)?;
-        Some(Layout {
-            limited: true,
-            in_pieces: true,
-            ..Layout::at(Address::new(place + AHEAD), span, executable)
-        })
+        for _ in 0..PLACES {
+            let place = memory::place_apart(AHEAD + reserved_for(span))?;
+            let heap = Address::of(place.as_ptr()).add(AHEAD);
+            let table = core::ptr::NonNull::new(heap.add(span).ptr::<u8>())?;
+            match memory::map_at(table, descriptors, Access::Read) {
+                Ok(()) => {
+                    return Some(Layout {
+                        limited: true,
+                        in_pieces: true,
+                        ..Layout::at(heap, span, executable)
+                    });
+                }
+                Err(NotMapped::Refused) => return None,
+                Err(NotMapped::Taken) => {}
+            }
+        }
+        None
     }
 
     /// A heap at an address, of which nothing is committed.
@@ -403,7 +409,7 @@ impl Layout {
             Access::Write
         };
         core::ptr::NonNull::new(start.ptr::<u8>())
-            .is_some_and(|start| memory::map_at(start, bytes, access))
+            .is_some_and(|start| memory::map_at(start, bytes, access).is_ok())
     }
 
     /// Asks for huge pages (or stops asking) for what is committed and for what will be.

@@ -3,7 +3,8 @@
 //! The range is several times the limit, so that pages between large objects are not lost; what counts is the pages in
 //! use. Each object has a generation beside the heap. A scavenge reclaims the young ones that it did not reach, a full
 //! collection all that was not marked. Free runs of pages are kept in the order of their addresses and joined when a
-//! sweep is over; first fit. A run is clean while its pages read as zero.
+//! sweep is over; first fit. A run is clean while its pages read as zero. Where the system limits addresses, the range is
+//! not reserved: it is mapped up to a little above the frontier, and what is mapped follows the frontier down, too.
 //!
 //! A fenced object ([`gleaner_mem::spine`]) has its header and length at the end of a page, the rest of it before, and
 //! pages without access behind, its fence. These take addresses and no memory: they do not count as used.
@@ -12,7 +13,8 @@
 //! - An object begins at a page and is the only one in its pages; a fenced one begins so many bytes before the end of a
 //!   page as its header and length have. It is in one of the two lists, as its generation says.
 //! - Pages have no access while they are the fence of an object, and no longer.
-//! - Free runs do not touch each other, and lie below the frontier. Pages above were never used.
+//! - Free runs do not touch each other, and lie below the frontier. Pages above were never used, or read as zero again.
+//! - What is mapped reaches to the frontier at least.
 //!
 //! The unsafe functions are called by the holder of the lock for allocation beside the TLABs, or in a stopped world by
 //! one thread; but [`LargeObjects::strip`] by every worker of a phase, also while one of them gives back memory under
@@ -25,7 +27,7 @@ use gleaner_mem::Address;
 use gleaner_mem::mapped_list::MappedList;
 use gleaner_mem::object_model::ELEMENTS;
 use gleaner_mem::side::Side;
-use gleaner_os::memory;
+use gleaner_os::memory::{self, Access};
 
 /// Bytes of a page, as a power of two.
 pub const PAGE_SHIFT: u32 = 12;
@@ -65,6 +67,9 @@ struct Strip {
     pages: (u32, u32),
 }
 
+/// So many pages more than are needed are mapped where they are mapped as they are used.
+const AHEAD_PAGES: u32 = 256;
+
 const STRIP_PAGES: u32 = (STRIP_BYTES / PAGE_BYTES) as u32;
 
 /// What becomes of an object.
@@ -94,6 +99,8 @@ struct Inner {
     strips: MappedList<Strip>,
     /// Pages from here on were never used.
     frontier: u32,
+    /// Pages from here on are not mapped.
+    mapped: u32,
 }
 
 /// The space.
@@ -111,6 +118,8 @@ pub struct LargeObjects {
     dirty: AtomicUsize,
     /// Whether the system refused the last fence. Written with the lock.
     lacks_fences: AtomicBool,
+    /// Whether the range is mapped as it is used.
+    as_used: bool,
     inner: UnsafeCell<Inner>,
 }
 
@@ -121,9 +130,9 @@ unsafe impl Sync for LargeObjects {}
 unsafe impl Send for LargeObjects {}
 
 impl LargeObjects {
-    /// An empty space over `bytes` bytes from `start`, both whole pages, that read as zero; `None` when the system
-    /// gives no memory.
-    pub fn new(start: Address, bytes: usize) -> Option<LargeObjects> {
+    /// An empty space over `bytes` bytes from `start`, both whole pages, that read as zero, or where nothing is mapped and
+    /// nobody maps anything else, if it is to be mapped `as_used`; `None` when the system gives no memory.
+    pub fn new(start: Address, bytes: usize, as_used: bool) -> Option<LargeObjects> {
         let pages = bytes / PAGE_BYTES;
         let strips = pages + bytes / STRIP_BYTES;
         Some(LargeObjects {
@@ -134,12 +143,14 @@ impl LargeObjects {
             young: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),
             lacks_fences: AtomicBool::new(false),
+            as_used,
             inner: UnsafeCell::new(Inner {
                 free: MappedList::new(pages)?,
                 young: MappedList::new(pages)?,
                 old: MappedList::new(pages)?,
                 strips: MappedList::new(strips)?,
                 frontier: 0,
+                mapped: if as_used { 0 } else { pages as u32 },
             }),
         })
     }
@@ -325,12 +336,63 @@ impl LargeObjects {
         // in use here.
         let inner = unsafe { self.inner() };
         let pages = bytes.div_ceil(PAGE_BYTES);
-        pages <= (self.pages - inner.frontier) as usize
-            || inner
-                .free
-                .as_slice()
-                .iter()
-                .any(|run| run.pages as usize >= pages)
+        let free = inner.free.as_slice();
+        free.iter().any(|run| run.pages as usize >= pages)
+            || u32::try_from(pages).is_ok_and(|pages| self.map_or_retreat(inner, pages))
+    }
+
+    /// Makes so many pages behind the frontier usable; if the system refuses, what is free below it may make room.
+    fn map_or_retreat(&self, inner: &mut Inner, pages: u32) -> bool {
+        self.map(inner, pages) || self.as_used && self.retreat(inner) && self.map(inner, pages)
+    }
+
+    /// Makes so many pages behind the frontier usable, if the range has them and the system allows.
+    fn map(&self, inner: &mut Inner, pages: u32) -> bool {
+        if pages > self.pages - inner.frontier {
+            return false;
+        }
+        let end = inner.frontier + pages;
+        if end <= inner.mapped {
+            return true;
+        }
+        let ahead = end.saturating_add(AHEAD_PAGES).min(self.pages);
+        let start = NonNull::new(self.address(inner.mapped).ptr::<u8>());
+        let mapped = start.and_then(|start| {
+            [ahead, end].into_iter().find(|end| {
+                let bytes = (end - inner.mapped) as usize * PAGE_BYTES;
+                memory::map_at(start, bytes, Access::Write).is_ok()
+            })
+        });
+        inner.mapped = mapped.unwrap_or(inner.mapped);
+        mapped.is_some()
+    }
+
+    /// Lowers the frontier below free pages at its end, clean or not, and gives their addresses back; whether there were some.
+    fn retreat(&self, inner: &mut Inner) -> bool {
+        let free = inner.free.as_slice();
+        let last = free.last().copied();
+        let last = last.filter(|run| run.first + run.pages == inner.frontier);
+        if let Some(run) = last {
+            inner.free.truncate(free.len() - 1);
+            inner.frontier = run.first;
+            if !run.clean {
+                self.dirty.fetch_sub(run.pages as usize, Ordering::Relaxed);
+            }
+        }
+        self.unmap_above(inner.frontier, &mut inner.mapped)
+    }
+
+    /// Gives the addresses of pages above the frontier back where they are taken as they are used; whether there were some.
+    fn unmap_above(&self, frontier: u32, mapped: &mut u32) -> bool {
+        let Some(start) = NonNull::new(self.address(frontier).ptr::<u8>())
+            .filter(|_| self.as_used && frontier < *mapped)
+        else {
+            return false;
+        };
+        // SAFETY: whole pages of the range that no object uses, mapped by `map`.
+        unsafe { memory::unmap(start, (*mapped - frontier) as usize * PAGE_BYTES) };
+        *mapped = frontier;
+        true
     }
 
     /// Whether an object of `bytes` bytes would lie in pages that are resident already.
@@ -363,7 +425,7 @@ impl LargeObjects {
     }
 
     fn take_fresh(&self, inner: &mut Inner, pages: u32) -> Option<Run> {
-        if pages > self.pages - inner.frontier {
+        if !self.map_or_retreat(inner, pages) {
             return None;
         }
         let first = inner.frontier;
@@ -381,10 +443,16 @@ impl LargeObjects {
     /// # Safety
     /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
     pub unsafe fn release_free(&self, mut wanted: usize) {
-        let (free, frontier) = self.inner.with_mut(|inner| {
+        let (free, frontier, mapped) = self.inner.with_mut(|inner| {
             // SAFETY: the caller holds the lock or has stopped the world, as asked. Workers that draw strips meanwhile,
             // with `strip` and no lock, read another field.
-            unsafe { (&mut (*inner).free, &mut (*inner).frontier) }
+            unsafe {
+                (
+                    &mut (*inner).free,
+                    &mut (*inner).frontier,
+                    &mut (*inner).mapped,
+                )
+            }
         });
         for run in free.as_mut_slice().iter_mut().rev() {
             if run.clean {
@@ -411,6 +479,7 @@ impl LargeObjects {
         {
             *frontier = last.first;
             free.truncate(free.as_slice().len() - 1);
+            self.unmap_above(*frontier, mapped);
         }
     }
 
@@ -585,148 +654,4 @@ fn join(free: &mut MappedList<Run>) -> usize {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use std::vec::Vec;
-
-    const PAGES: usize = 64;
-
-    fn space() -> (LargeObjects, usize) {
-        let start = memory::map(PAGES * PAGE_BYTES).unwrap();
-        let space = LargeObjects::new(Address::of(start.as_ptr()), PAGES * PAGE_BYTES).unwrap();
-        (space, start.as_ptr() as usize)
-    }
-
-    #[test]
-    fn pages_of_the_dead_are_used_again_when_their_neighbours_are_free_too() {
-        let (space, start) = space();
-        // SAFETY: there is only this thread.
-        unsafe {
-            let objects: Vec<Address> = (0..16)
-                .map(|_| {
-                    let (object, clean) = space.allocate(4 * PAGE_BYTES - 8).unwrap();
-                    assert!(clean);
-                    object.store(1);
-                    object
-                })
-                .collect();
-            assert!(space.allocate(1).is_none());
-            assert!(space.is_object(objects[3]) && space.is_young(objects[3]));
-            space.sweep(Generation::Young, |object, (begins, bytes)| {
-                assert_eq!((begins, bytes), (object, 4 * PAGE_BYTES));
-                match (object.word() - start) / bytes {
-                    3..6 | 9 => Fate::Dies,
-                    0 => Fate::Old,
-                    _ => Fate::Young,
-                }
-            });
-            assert_eq!(space.used(), 12 * 4 * PAGE_BYTES);
-            assert_eq!(space.young_used(), 11 * 4 * PAGE_BYTES);
-            assert_eq!(space.resident(), 16 * 4 * PAGE_BYTES);
-            assert!(!space.is_young(objects[0]) && !space.is_object(objects[9]));
-            let (again, clean) = space.allocate(12 * PAGE_BYTES).unwrap();
-            assert!(again == objects[3] && !clean && space.is_young(again));
-            assert!(space.is_resident(PAGE_BYTES) && !space.is_resident(5 * PAGE_BYTES));
-            space.release_free(PAGE_BYTES);
-            let (again, clean) = space.allocate(PAGE_BYTES).unwrap();
-            assert!(again == objects[9] && clean && again.load() == 0);
-            assert!(space.allocate(4 * PAGE_BYTES).is_none());
-        }
-    }
-
-    #[test]
-    fn a_clean_run_is_not_clean_when_it_is_joined_with_a_dirty_one() {
-        // The one that was given back before its neighbour died lies below it, or above.
-        for first in [0, 1] {
-            let (space, _) = space();
-            // SAFETY: there is only this thread.
-            unsafe {
-                let objects = [0, 1, 2].map(|_| space.allocate(2 * PAGE_BYTES).unwrap().0);
-                for dies in [first, 1 - first] {
-                    objects[dies].store(1);
-                    space.sweep(Generation::Young, |object, _| {
-                        if object == objects[dies] {
-                            Fate::Dies
-                        } else {
-                            Fate::Young
-                        }
-                    });
-                    if dies == first {
-                        space.release_free(2 * PAGE_BYTES);
-                        assert_eq!(space.resident(), 4 * PAGE_BYTES);
-                    }
-                }
-                assert_eq!(space.resident(), 6 * PAGE_BYTES);
-                assert_eq!(space.allocate(4 * PAGE_BYTES), Some((objects[0], false)));
-            }
-        }
-    }
-
-    #[test]
-    fn a_fence_takes_no_memory_and_is_open_when_its_object_is_dead() {
-        let (space, start) = space();
-        let page = |number: usize| Address::new(start + number * PAGE_BYTES);
-        // SAFETY: there is only this thread.
-        unsafe {
-            let (plain, _) = space.allocate(PAGE_BYTES).unwrap();
-            let (object, clean) = space
-                .allocate_fenced(2 * PAGE_BYTES - 8, 10 * PAGE_BYTES - 1)
-                .unwrap();
-            assert_eq!((object, clean), (page(3).sub(ELEMENTS), true));
-            let (next, _) = space.allocate(PAGE_BYTES).unwrap();
-            assert_eq!(next, page(13));
-            assert_eq!(space.used(), 4 * PAGE_BYTES);
-            assert_eq!(space.young_used(), 4 * PAGE_BYTES);
-            assert!(space.is_object(object) && space.is_young(object));
-            assert!(!space.is_object(page(2)) && !space.is_object(page(3)));
-            object.store(1);
-            page(1).store(1);
-            let is_readable = |number: usize| {
-                let at = page(number).word();
-                memory::readable_end(at, at + 1) > at
-            };
-            for number in 0..14 {
-                let in_fence = (3..13).contains(&number);
-                assert_eq!(is_readable(number), !in_fence, "{number}");
-                let found = space.fenced_object(page(number).add(8));
-                assert_eq!(found, in_fence.then_some(object), "{number}");
-            }
-            assert_eq!(space.fenced_object(page(13).sub(1)), Some(object));
-            let mut seen = Vec::new();
-            space.sweep(Generation::Young, |object, memory| {
-                seen.push((object, memory));
-                Fate::Old
-            });
-            assert_eq!(seen[1], (object, (page(1), 2 * PAGE_BYTES)));
-            assert!(space.is_object(object) && !space.is_young(object) && !is_readable(3));
-            assert_eq!(space.cut_into_strips(|_| true), 3);
-            assert_eq!(space.strip(1), (object, page(1), page(3)));
-            let resident = space.resident();
-            space.sweep(Generation::Old, |at, _| {
-                if at == object { Fate::Dies } else { Fate::Old }
-            });
-            assert_eq!(space.resident(), resident - 2 * PAGE_BYTES);
-            assert!((1..13).all(is_readable) && space.fenced_object(page(5)).is_none());
-            assert_eq!(space.allocate(12 * PAGE_BYTES), Some((page(1), true)));
-            assert_eq!((page(1).load(), object.load(), page(12).load()), (0, 0, 0));
-            assert!(space.is_object(plain));
-        }
-    }
-
-    #[test]
-    fn old_objects_are_cut_into_strips() {
-        let (space, _) = space();
-        // SAFETY: there is only this thread.
-        unsafe {
-            let (first, _) = space.allocate(20 * PAGE_BYTES).unwrap();
-            let (second, _) = space.allocate(5 * PAGE_BYTES).unwrap();
-            space.sweep(Generation::Young, |_, _| Fate::Old);
-            space.allocate(5 * PAGE_BYTES).unwrap();
-            assert_eq!(space.cut_into_strips(|object| object != second), 2);
-            let middle = first.add(STRIP_BYTES);
-            assert_eq!(space.strip(0), (first, first, middle));
-            assert_eq!(space.strip(1), (first, middle, second));
-            assert_eq!(space.cut_into_strips(|_| true), 3);
-        }
-    }
-}
+mod tests;
