@@ -68,6 +68,7 @@ PHASES = (
     "out-of-memory",
     "fork",
     "options",
+    "exit",
 )
 #: What a program prints is `printed.` and the name of the field.
 PRINTED = "printed."

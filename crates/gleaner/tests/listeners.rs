@@ -153,12 +153,14 @@ fn the_log_has_a_line_for_each_phase() {
     heap.attach().unwrap().collect(true);
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(path).unwrap();
-    assert_eq!(text.lines().count() as u64, told.load(Ordering::Relaxed));
+    let (first, events) = text.split_once('\n').unwrap();
+    assert!(first.starts_with("{\"event\":\"options\",\"pid\":"), "{first}");
+    assert_eq!(events.lines().count() as u64, told.load(Ordering::Relaxed));
     for phase in ["copy", "mark", "slide", "end"] {
         assert!(
             text.contains(&format!("{{\"event\":\"{phase}\",\"pid\":")),
             "{text}"
         );
     }
-    assert!(text.lines().all(|line| line.ends_with("\"}")));
+    assert!(events.lines().all(|line| line.ends_with("\"}")));
 }

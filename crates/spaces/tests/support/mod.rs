@@ -37,6 +37,9 @@ pub struct Space(pub MarkSweep);
 
 impl Space {
     pub fn new(mode: SweepMode, poison: bool) -> Space {
+        // A heap that starts while another one opens the file knows nothing of pages.
+        static OPENED: std::sync::Once = std::sync::Once::new();
+        OPENED.call_once(gleaner_os::residency::watch_pages);
         let layout = Layout::reserve(SPAN, false).expect("32 MiB of addresses");
         let mut space = MarkSweep::new(layout, mode, poison);
         space.capacity = SPAN;
