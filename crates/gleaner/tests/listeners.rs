@@ -154,7 +154,10 @@ fn the_log_has_a_line_for_each_phase() {
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(path).unwrap();
     let (first, events) = text.split_once('\n').unwrap();
-    assert!(first.starts_with("{\"event\":\"options\",\"pid\":"), "{first}");
+    assert!(
+        first.starts_with("{\"event\":\"options\",\"pid\":"),
+        "{first}"
+    );
     assert_eq!(events.lines().count() as u64, told.load(Ordering::Relaxed));
     for phase in ["copy", "mark", "slide", "end"] {
         assert!(

@@ -210,10 +210,10 @@ impl<F: SlotFormat> Scavenge<F> {
         let reserved = reserved.ok_or_else(need("its addresses"))?;
         let start = reserved.0;
         let base = Address::of(start.as_ptr());
-        // SAFETY: the reservation is ours; the first pages stay without access.
-        if !sizes.as_used
-            && !unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) }
-        {
+        let is_usable = sizes.as_used
+            // SAFETY: the reservation is ours; the first pages stay without access.
+            || unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) };
+        if !is_usable {
             return Err(need("its spaces")());
         }
         let [pinned, old, eden, large, arraylets] = [
