@@ -203,16 +203,6 @@ fn of_process(process: u32) -> Vec<usize> {
     numbers(&affinity(&format!("/proc/{process}")))
 }
 
-/// The processors of this process; none, with the reason printed, where there is one alone.
-fn processors() -> Option<Vec<usize>> {
-    let all = numbers(&affinity("/proc/thread-self"));
-    if all.len() < 2 {
-        println!("skipped: there is one processor");
-        return None;
-    }
-    Some(all)
-}
-
 /// Starts [`OWN`], with the thread that moves itself on processor `own`, where the log says that it is left; gives its process, too.
 fn start_own(directory: &Directory, own: usize) -> (Placer, u32) {
     let program = directory.compile("own", OWN, &["-pthread"]);

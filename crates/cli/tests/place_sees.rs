@@ -10,16 +10,6 @@ use std::process::{Command, Stdio};
 
 use support::*;
 
-/// The processors of this process; none, with the reason printed, where there is one alone.
-fn processors() -> Option<Vec<usize>> {
-    let all = numbers(&affinity("/proc/thread-self"));
-    if all.len() < 2 {
-        println!("skipped: there is one processor");
-        return None;
-    }
-    Some(all)
-}
-
 /// Whether there is such a program; if not, that is printed.
 fn is_there(program: &str) -> bool {
     let found = Command::new("sh")

@@ -199,3 +199,13 @@ pub fn numbers(list: &str) -> Vec<usize> {
         .flat_map(part)
         .collect()
 }
+
+/// The processors of this process; none, with the reason printed, where there is one alone.
+pub fn processors() -> Option<Vec<usize>> {
+    let all = numbers(&affinity("/proc/thread-self"));
+    if all.len() < 2 {
+        println!("skipped: there is one processor");
+        return None;
+    }
+    Some(all)
+}
