@@ -29,6 +29,8 @@ import re
 import subprocess
 import sys
 
+from checks import report
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # A crate may depend on those of a strictly lower rank.
@@ -189,17 +191,6 @@ def element_problems(sources):
     return problems
 
 
-def report(checks):
-    """Print each check with its problems; return (passed, failed)."""
-    failed = 0
-    for name, problems in checks:
-        print(f"{'ok' if not problems else 'FAILED'}: {name}")
-        for problem in problems:
-            print(f"    {problem}")
-        failed += bool(problems)
-    return len(checks) - failed, failed
-
-
 def self_test():
     """Each rule accepts a good fixture and rejects a bad one."""
     def package(name, *dependencies):
@@ -309,7 +300,7 @@ def read_workspace():
 
 def main():
     packages, sources, c_sources, manifests, page = read_workspace()
-    passed, failed = report(self_test() + [
+    return report(self_test() + [
         (f"{len(packages)} crates depend only on lower ones", layer_problems(packages)),
         ("only the port layer and the doors depend on libc", libc_problems(packages)),
         (f"{len(sources)} files: nothing is conditional above the port layer", cfg_problems(sources)),
@@ -320,8 +311,6 @@ def main():
         ("each crate takes its lints from the workspace", lint_problems(manifests)),
         ("ARCHITECTURE.md gives each dependency its reason", dependency_problems(packages, page)),
     ])
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ import re
 import subprocess
 import sys
 
+from checks import report
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A page that a program or a table writes is checked where it is written.
 GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md", "docs/system-calls.md"}
@@ -121,17 +123,6 @@ def is_rounded(figures, row, half):
 
 def ratios(text):
     return {tuple(map(float, found)) for found in RATIO.findall(text)}
-
-
-def report(checks):
-    failed = 0
-    for name, problems in checks:
-        print(f"{'ok' if not problems else 'FAILED'}: {name}")
-        for problem in problems:
-            print(f"    {problem}")
-        failed += bool(problems)
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    return 1 if failed else 0
 
 
 def self_test():

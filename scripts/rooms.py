@@ -15,6 +15,8 @@ import re
 import subprocess
 import sys
 
+from checks import report, wrong
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "rooms.md")
 CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "libgc", "capi", "workloads", "eventlog", "heapgraph", "bench", "place", "cli"]
@@ -108,21 +110,7 @@ def length_problems(sources):
             for path, text in sources if text.count("\n") > MOST_LINES]
 
 
-def report(checks):
-    failed = 0
-    for name, problems in checks:
-        print(f"{'ok' if not problems else 'FAILED'}: {name}")
-        for problem in problems:
-            print(f"    {problem}")
-        failed += bool(problems)
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 def self_test():
-    def wrong(condition):
-        return [] if condition else ["the rule does not hold"]
-
     return report([
         ("a sentence over two lines is one",
          wrong(opening("//! What it\n//! is. More.\n") == "What it is.")),

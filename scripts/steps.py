@@ -6,7 +6,7 @@
 
 STEP is a make target, KIND how it reports (see scripts/tally.py). As many steps run at once as there are processors that
 this process may use, in the order given; a step marked `alone` runs while no other does. A failed step does not stop the
-others. What a step prints appears when it ends. Logs lie in target/steps/, with what each step took (times.tsv: seconds,
+others. Once the step `build` has passed, make gets IS_BUILT=1: later steps build nothing. What a step prints appears when it ends. Logs lie in target/steps/, with what each step took (times.tsv: seconds,
 seconds of processor time); the last line, also in target/steps/result, is "N passed, N failed". A step that takes a fifth
 more of the whole's processor time than scripts/step-times.tsv says is named.
 """
@@ -18,6 +18,7 @@ import sys
 import time
 
 import tally
+from checks import compared, report
 
 LOGS = pathlib.Path("target/steps")
 KEPT = pathlib.Path(__file__).with_name("step-times.tsv")
@@ -113,12 +114,7 @@ def self_test():
         ("a new step", grown({"a": 100, "b": 900}, {"a": 100}), []),
         ("a few seconds", grown({"a": 9, "b": 100}, {"a": 2, "b": 100}), []),
     ]
-    failed = 0
-    for what, got, wanted in cases:
-        failed += got != wanted
-        print(f"ok: {what}" if got == wanted else f"FAILED: {what}: {got} instead of {wanted}")
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    return report(compared(cases))
 
 
 def main():

@@ -32,6 +32,8 @@ import os
 import subprocess
 import sys
 
+from checks import report
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = os.path.join(ROOT, "docs", "libgc-symbols.tsv")
 PAGE = os.path.join(ROOT, "docs", "libgc-symbols.md")
@@ -194,18 +196,6 @@ def render(rows):
         lines += [f"| `{row.symbol}` | {row.kind} | {row.since} | {row.state} | {row.note} |".replace("  |", " |")
                   for row in group]
     return "\n".join(lines) + "\n"
-
-
-def report(checks):
-    """Print each check with its problems; return the exit status."""
-    failed = 0
-    for name, problems in checks:
-        print(f"{'ok' if not problems else 'FAILED'}: {name}")
-        for problem in problems:
-            print(f"    {problem}")
-        failed += bool(problems)
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    return 1 if failed else 0
 
 
 def check(library, stock_path):

@@ -21,6 +21,8 @@ import os
 import re
 import sys
 
+from checks import report, wrong
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = os.path.join(ROOT, "docs", "system-calls.tsv")
 PAGE = os.path.join(ROOT, "docs", "system-calls.md")
@@ -111,21 +113,7 @@ def render(rows):
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def report(checks):
-    failed = 0
-    for name, problems in checks:
-        print(f"{'ok' if not problems else 'FAILED'}: {name}")
-        for problem in problems:
-            print(f"    {problem}")
-        failed += bool(problems)
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 def self_test():
-    def wrong(condition):
-        return [] if condition else ["the rule does not hold"]
-
     good = ["stop", "tgkill", "us", "needed", "a signal"]
     return report([
         ("accepts a row", row_problems([good])),

@@ -21,6 +21,8 @@ is never success.
 import re
 import sys
 
+from checks import compared, report
+
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;", re.M)
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed\s*$", re.M)
 PYTEST = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in [\d.]+s", re.M)
@@ -73,13 +75,7 @@ def self_test():
         ("pytest that collects nothing", count("pytest", 5, "no tests ran in 0.01s\n"), (0, 1)),
         ("an empty run", count("tally", 0, "0 passed, 0 failed\n"), (0, 1)),
     ]
-    failed = 0
-    for what, got, wanted in cases:
-        good = got == wanted
-        failed += not good
-        print(f"ok: {what}" if good else f"FAILED: {what}: {got} instead of {wanted}")
-    print(f"{len(cases) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+    return report(compared(cases))
 
 
 def main():

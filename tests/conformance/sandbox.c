@@ -31,7 +31,7 @@ static int is_after_start(const struct call *call)
     return call->phase >= allocation && call->phase <= exit_;
 }
 
-/* Whoever runs this suite with marks that are kept wants the calls that tell what was written. */
+/* A run of this suite in which marks are kept makes the calls that tell what was written. */
 static int may_keep_marks(const struct call *call)
 {
     const char *options = getenv("GLEANER_OPTIONS");
@@ -349,6 +349,35 @@ static void a_stop_without_its_signal(void)
     CHECK(strstr(text, "gleaner: ") != NULL);
 }
 
+/* The last line of a log has advice, for which nothing is asked of the system that was not at the start. */
+static char log_name[] = "/tmp/gleaner-log-XXXXXX";
+static void ends_with_a_log(void)
+{
+    static int asking[] = {SYS_open, SYS_openat, SYS_sysinfo, SYS_uname};
+    char option[64];
+    snprintf(option, sizeof option, "log=%s", log_name);
+    add_options(option);
+    GC_INIT();
+    confine(asking, 4, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+    void **kept = list_of(scaled(100000));
+    GC_gcollect();
+    exit(is_whole(kept, scaled(100000)) ? 0 : 1);
+}
+
+static void a_log_ends_in_a_sandbox(void)
+{
+    static char text[4000], line[8192];
+    int file = mkstemp(log_name), has_end = 0;
+    REQUIRE(file >= 0);
+    CHECK_EQ(run_captured(ends_with_a_log, text, sizeof text), 0);
+    FILE *log = fdopen(file, "r");
+    while (fgets(line, sizeof line, log) != NULL)
+        has_end |= strncmp(line, "{\"event\":\"exit\",", 16) == 0;
+    CHECK(has_end);
+    fclose(log);
+    unlink(log_name);
+}
+
 static int is_of_start(const struct call *call)
 {
     return call->phase == start;
@@ -407,6 +436,7 @@ MAIN_BEGIN
     RUN_GLEANER(a_foreign_stack_without_mincore);
     RUN_GLEANER(a_foreign_stack_without_madvise);
     RUN_GLEANER(a_foreign_stack_without_either);
+    RUN_GLEANER(a_log_ends_in_a_sandbox);
     RUN_GLEANER(refused_at_the_start);
     RUN_GLEANER(refused_after_the_start);
     RUN_GLEANER(refused_before_and_after_the_start);

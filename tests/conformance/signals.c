@@ -256,7 +256,7 @@ static void inert_before_the_first_call(void)
 
 /* ---- the collector's own two signals ---- */
 
-/* Outside of a stop the restart signal does nothing, whoever sends it. */
+/* Outside of a stop the restart signal does nothing: neither the process's own nor another's. */
 static void restart_signal_outside_of_a_stop(void)
 {
     int restart = GC_get_thr_restart_signal();

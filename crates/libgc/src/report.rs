@@ -3,7 +3,7 @@
 //! Two of the lines keep libgc's form, since programs read them: how many bytes a collection freed in which heap, and
 //! how long all of it took.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::io::Read;
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
@@ -101,6 +101,15 @@ fn print_address_map() {
     while let Ok(count @ 1..) = file.read(&mut buffer) {
         write_error(&buffer[..count]);
     }
+}
+
+/// Bytes of memory that the process may hope for, as of the start: at the end it may not be allowed to ask. Written before the
+/// heap is published.
+static MEMORY: AtomicU64 = AtomicU64::new(0);
+
+/// Asks now for what advice needs at the end.
+pub fn prepare_advice() {
+    MEMORY.store(memory::physical_memory(), Ordering::Relaxed);
 }
 
 /// Set when the options ask for the block at the end.
@@ -267,7 +276,10 @@ fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
         live_mean: (totals.live_by_allocated / heap.allocated_before().max(1) as f64) as u64,
         peak: totals.peak_capacity as u64,
         limit: heap.limit() as u64,
-        available: memory::physical_memory().min(memory::address_limit().unwrap_or(u64::MAX)) / 2,
+        available: MEMORY
+            .load(Ordering::Relaxed)
+            .min(memory::address_limit().unwrap_or(u64::MAX))
+            / 2,
     };
     let (share, collections) = (advice::share(&measured), measured.collections);
     let larger = |text: &mut dyn core::fmt::Write, larger: Larger| {

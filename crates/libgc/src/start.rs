@@ -111,6 +111,9 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
     GC_greatest_plausible_heap_addr.set(table.heap.add(table.span).ptr());
     heap.context.all_interior = GC_all_interior_pointers.get() != 0;
     heap.space.timed = options.stats || options.log.as_str().is_some();
+    if heap.space.timed {
+        report::prepare_advice();
+    }
     open_log(&mut heap, options);
     if let Some(unavailable) = heap.unwatched {
         say(format_args!(

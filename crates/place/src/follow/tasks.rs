@@ -66,7 +66,7 @@ pub(crate) fn set_affinity(thread: u32, set: &CpuSet) -> Result<(), Errno> {
 }
 
 /// Does something, as to start a process, while the calling thread may run on `processors` alone, which new processes and
-/// threads inherit. Where the kernel refuses, it is done all the same.
+/// threads inherit. Where the kernel refuses, it is done on the processors of before.
 pub fn confined<T>(processors: &Processors, act: impl FnOnce() -> T) -> T {
     let before = rustix::thread::sched_getaffinity(None);
     let _ = rustix::thread::sched_setaffinity(None, &set_of(processors));

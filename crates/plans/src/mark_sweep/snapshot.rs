@@ -107,11 +107,19 @@ impl Places {
         }
     }
 
-    /// Notes what an object holds.
+    /// Puts them in order: from now on none is added.
+    fn sort(&mut self) {
+        self.addresses[..self.count].sort_unstable();
+    }
+
+    /// Notes what an object holds. Each word of each object comes here.
     fn look_through(&mut self, words: &[usize]) {
-        for word in words {
-            let known = &self.addresses[..self.count];
-            if let Some(index) = known.iter().position(|address| address == word) {
+        let known = &self.addresses[..self.count];
+        let (Some(&low), Some(&high)) = (known.first(), known.last()) else {
+            return;
+        };
+        for word in words.iter().filter(|word| (low..=high).contains(*word)) {
+            if let Ok(index) = known.binary_search(word) {
                 self.is_held[index] = true;
             }
         }
@@ -310,6 +318,7 @@ impl Heap {
         self.write_head(out, request);
         let mut places = Places::new();
         self.write_roots(out, &mut places, request.stack_pointer, client);
+        places.sort();
         self.write_objects(out, &mut places, client);
         self.context.observes = false;
         // What was counted on the way is no marking.
