@@ -30,7 +30,12 @@ impl Kept {
 
     /// No file, where it cannot be opened.
     pub(crate) fn open(path: &CStr) -> Kept {
-        open_read(path).map_or(Kept::NONE, |file| {
+        Kept::of(open_read(path))
+    }
+
+    /// The file of a descriptor, which gets a number out of the way.
+    pub(crate) fn of(opened: Option<Fd>) -> Kept {
+        opened.map_or(Kept::NONE, |file| {
             let file = file.out_of_the_way();
             let identity = Identity::of(file);
             Kept { file, identity }
@@ -45,6 +50,16 @@ impl Kept {
     /// Whether the descriptor still is that of the file.
     fn is_held(&self) -> bool {
         self.identity.is_some() && Identity::of(self.file) == self.identity
+    }
+
+    /// The file for a while; one that the program closed is opened anew, by `open`.
+    pub(crate) fn lent(&self, open: impl FnOnce() -> Option<Fd>) -> Option<Lent> {
+        let is_held = self.is_held();
+        let file = if is_held { self.file } else { open()? };
+        Some(Lent {
+            file,
+            is_anew: !is_held,
+        })
     }
 
     /// What the file begins with now, as much of it as fits.
@@ -70,6 +85,20 @@ impl Kept {
     /// Closes the file, unless the program did.
     pub(crate) fn close(&self) {
         if self.is_held() {
+            self.file.close();
+        }
+    }
+}
+
+/// A kept file that someone uses.
+pub(crate) struct Lent {
+    pub(crate) file: Fd,
+    is_anew: bool,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if self.is_anew {
             self.file.close();
         }
     }

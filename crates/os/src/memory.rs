@@ -90,7 +90,7 @@ fn anonymous(bytes: usize, access: i32) -> Option<NonNull<u8>> {
 pub enum NotMapped {
     /// Something else is mapped there.
     Taken,
-    /// The kernel refused; [`refusal`] says why.
+    /// The kernel refused; [`refusal()`] says why.
     Refused,
 }
 

@@ -27,6 +27,7 @@
 mod page_scan;
 mod soft_dirty;
 
+use core::ffi::CStr;
 use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -34,12 +35,15 @@ use core::slice;
 
 use gleaner_base::faults::{self, FaultPoint};
 
-use crate::output::{Fd, open_read};
+use crate::kept_file::{Kept, Lent};
+use crate::output::open_read;
 use crate::syscall::{Errno, call};
 use crate::{clock, memory, threads};
 use page_scan::PageScan;
 use soft_dirty::SoftDirty;
 
+/// What both mechanisms ask.
+const PAGES: &CStr = c"/proc/self/pagemap";
 /// Bytes of a page, of which both mechanisms speak.
 pub const PAGE_BYTES: usize = 4096;
 
@@ -184,7 +188,7 @@ pub trait KernelModel: Sync {
 
 enum Means {
     PageScan(PageScan),
-    SoftDirty(#[allow(dead_code, reason = "dropping it lets another have the bits")] SoftDirty),
+    SoftDirty(SoftDirty),
     Modelled(Mechanism, &'static dyn KernelModel),
 }
 
@@ -205,6 +209,8 @@ pub struct Watch {
     means: Means,
     /// The process that started it: what it holds says nothing of a child.
     process: i32,
+    /// What is asked. Kept open: a program that has confined itself may open files no more.
+    pages: Kept,
     /// What it costs.
     pub cost: Cost,
 }
@@ -237,21 +243,24 @@ impl Watch {
     /// As for [`Watch::start`].
     unsafe fn by(mechanism: Mechanism, ranges: &[Range<usize>]) -> Result<Watch, Reason> {
         let cost = trial(mechanism)?;
-        Ok(Watch {
-            // SAFETY: the ranges are whole pages of private mappings of the caller's, as asked.
-            means: unsafe { Means::start(mechanism, ranges)? },
+        // SAFETY: the ranges are whole pages of private mappings of the caller's, as asked.
+        let means = unsafe { Means::start(mechanism, ranges)? };
+        Ok(Watch::with(means, Kept::open(PAGES), cost))
+    }
+
+    fn with(means: Means, pages: Kept, cost: Cost) -> Watch {
+        Watch {
+            means,
             process: threads::current_process(),
+            pages,
             cost,
-        })
+        }
     }
 
     /// A watch of which a model says what is written. It is taken for one of the mechanism named.
     pub fn modelled(mechanism: Mechanism, kernel: &'static dyn KernelModel) -> Watch {
-        Watch {
-            means: Means::Modelled(mechanism, kernel),
-            process: threads::current_process(),
-            cost: Cost::default(),
-        }
+        let means = Means::Modelled(mechanism, kernel);
+        Watch::with(means, Kept::NONE, Cost::default())
     }
 
     /// What this watches by.
@@ -287,9 +296,14 @@ impl Watch {
     }
 
     fn ask(&self) -> Result<Round<'_>, Reason> {
-        // Opened each time: the program may close what it does not know, and in a child it would lead to the parent.
-        let pages = open_read(c"/proc/self/pagemap").ok_or(Reason::NoProc)?;
+        let pages = self.pages.lent(|| open_read(PAGES)).ok_or(Reason::NoProc)?;
         Ok(Round { watch: self, pages })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.pages.close();
     }
 }
 
@@ -297,7 +311,7 @@ impl Watch {
 /// written only when they are written again.
 pub struct Round<'a> {
     watch: &'a Watch,
-    pages: Fd,
+    pages: Lent,
 }
 
 impl Round<'_> {
@@ -308,26 +322,20 @@ impl Round<'_> {
         high: usize,
         visit: &mut dyn FnMut(usize, usize),
     ) -> Result<(), Reason> {
-        match self.watch.means {
-            Means::PageScan(_) => page_scan::take(self.pages, low, high, visit),
-            Means::SoftDirty(_) => soft_dirty::take(self.pages, low, high, visit),
+        match &self.watch.means {
+            Means::PageScan(_) => page_scan::take(self.pages.file, low, high, visit),
+            Means::SoftDirty(_) => soft_dirty::take(self.pages.file, low, high, visit),
             Means::Modelled(_, kernel) => kernel.take(low, high, visit),
         }
     }
 
     /// Ends the round.
     pub fn finish(self) -> Result<(), Reason> {
-        match self.watch.means {
+        match &self.watch.means {
             Means::PageScan(_) => Ok(()),
-            Means::SoftDirty(_) => soft_dirty::clear(),
+            Means::SoftDirty(bits) => bits.clear(),
             Means::Modelled(_, kernel) => kernel.finish(),
         }
-    }
-}
-
-impl Drop for Round<'_> {
-    fn drop(&mut self) {
-        self.pages.close();
     }
 }
 
@@ -357,12 +365,9 @@ unsafe fn try_on(mechanism: Mechanism, start: NonNull<u8>) -> Result<Cost, Reaso
     let write = |page: usize| unsafe { start.add(page * PAGE_BYTES).write_volatile(1) };
     (0..TRIAL_PAGES).for_each(write);
     let all = low..high;
-    let watch = Watch {
-        // SAFETY: the mapping is the caller's alone, as asked, and lasts longer than this.
-        means: unsafe { Means::start(mechanism, slice::from_ref(&all))? },
-        process: threads::current_process(),
-        cost: Cost::default(),
-    };
+    // SAFETY: the mapping is the caller's alone, as asked, and lasts longer than this.
+    let means = unsafe { Means::start(mechanism, slice::from_ref(&all))? };
+    let watch = Watch::with(means, Kept::open(PAGES), Cost::default());
     let written = |expected: &dyn Fn(usize) -> bool| {
         let mut found = [false; TRIAL_PAGES];
         let round = watch.ask()?;

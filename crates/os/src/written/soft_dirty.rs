@@ -4,14 +4,17 @@
 //! A write between the question and the clearing is lost, so only threads that are stopped may write to the range, which
 //! is what a stopped world promises. A mapping that the kernel merges with a new one counts as written as a whole.
 
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use super::{PAGE_BYTES, Reason};
+use crate::kept_file::Kept;
 use crate::output::{Fd, open_write};
 use crate::syscall::{Errno, call};
 use crate::threads;
 
 const SOFT_DIRTY: u64 = 1 << 55;
+const CLEAR_REFS: &CStr = c"/proc/self/clear_refs";
 /// What `clear_refs` takes for clearing soft-dirty bits.
 const CLEAR: &[u8] = b"4";
 /// Entries that are read at a time.
@@ -20,8 +23,8 @@ const ENTRIES: usize = 256;
 /// The process whose watch has the bits; 0 for none.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// The right to clear the bits.
-pub(super) struct SoftDirty(());
+/// The right to clear the bits, and the file that does.
+pub(super) struct SoftDirty(Kept);
 
 impl SoftDirty {
     /// Takes the right, unless another watch of this process has it.
@@ -30,14 +33,32 @@ impl SoftDirty {
         let taken = |owner: i32| (owner != own).then_some(own);
         // Relaxed: the bits themselves are the kernel's.
         match OWNER.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken) {
-            Ok(_) => Ok(SoftDirty(())),
+            Ok(_) => Ok(SoftDirty(Kept::of(open_write(CLEAR_REFS)))),
             Err(_) => Err(Reason::Taken),
+        }
+    }
+
+    /// Closes the file, as a program may.
+    #[cfg(test)]
+    pub(super) fn forget(&self) {
+        self.0.close();
+    }
+
+    /// Clears the bits of the whole process.
+    pub(super) fn clear(&self) -> Result<(), Reason> {
+        let file = self.0.lent(|| open_write(CLEAR_REFS));
+        let is_cleared = file.is_some_and(|lent| lent.file.write_all(CLEAR));
+        if is_cleared {
+            Ok(())
+        } else {
+            Err(Reason::NoProc)
         }
     }
 }
 
 impl Drop for SoftDirty {
     fn drop(&mut self) {
+        self.0.close();
         // In a child, what its parent had is no one's.
         OWNER.store(0, Ordering::Relaxed);
     }
@@ -91,12 +112,4 @@ fn visit_run(run: &core::ops::Range<usize>, visit: &mut dyn FnMut(usize, usize))
     if !run.is_empty() {
         visit(run.start, run.end);
     }
-}
-
-/// Clears the bits of the whole process.
-pub(super) fn clear() -> Result<(), Reason> {
-    let file = open_write(c"/proc/self/clear_refs").ok_or(Reason::NoProc)?;
-    let cleared = file.write_all(CLEAR);
-    file.close();
-    if cleared { Ok(()) } else { Err(Reason::NoProc) }
 }

@@ -225,6 +225,36 @@ fn a_child_must_start_anew_and_does_not_disturb_its_parent() {
     }
 }
 
+/// A program may close every descriptor, and open files of its own under their numbers.
+#[test]
+fn a_file_that_the_program_closed_is_opened_anew() {
+    let _alone = alone();
+    for mechanism in here() {
+        let pages = Pages::new(8);
+        let watch = pages.watch(mechanism);
+        pages.written(&watch);
+        let number = watch.pages.file;
+        assert!(number.0 > 2);
+        // SAFETY: the descriptor is the watch's, which finds another file there.
+        let replaced = unsafe {
+            let other = libc::open(c"/proc/self/comm".as_ptr(), libc::O_RDONLY);
+            libc::dup2(other, number.0);
+            libc::close(other);
+            number.0
+        };
+        if let Means::SoftDirty(bits) = &watch.means {
+            bits.forget();
+        }
+        for page in [3, 5] {
+            pages.write(page);
+            assert_eq!(pages.written(&watch), [page], "{mechanism:?}");
+        }
+        drop(watch);
+        // SAFETY: the test's own file, which the watch must not have closed.
+        assert_eq!(unsafe { libc::close(replaced) }, 0, "{mechanism:?}");
+    }
+}
+
 #[test]
 fn a_watch_that_the_program_closed_is_known_to_be_lost() {
     let _alone = alone();
