@@ -499,7 +499,9 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old.holes() + self.pinned.holes()
     }
 
-    /// Bytes in use of the pinned and the large space, and of that of arraylets.
+    /// Bytes in use of the pinned and the large space, and of that of arraylets. Asked a few times in a collection: inline it
+    /// would be there as often, for each format.
+    #[inline(never)]
     pub(super) fn beside_used(&self) -> usize {
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::used);
         self.pinned.region.used() + self.large.used() + arraylets

@@ -204,6 +204,7 @@ impl Fragmented {
     }
 
     /// Bytes in use.
+    #[inline(never)]
     pub fn used(&self) -> usize {
         self.fragments().iter().map(BumpRegion::used).sum()
     }
