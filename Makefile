@@ -384,7 +384,7 @@ check-lab: $(LAB_VENV)/made
 	$(LAB_VENV)/bin/ruff format --quiet --check lab
 
 test-lab: build $(LAB_VENV)/made
-	cd lab && ../$(LAB_VENV)/bin/python -m pytest -q
+	cd lab && ../$(LAB_VENV)/bin/python -m pytest -q --durations=10
 
 # Newer versions of what the lab needs.
 lock-lab: $(LAB_VENV)/made

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Run test steps over the processors and add up what they report.
 
-    steps.py STEP:KIND[:alone]...
+    steps.py STEP:KIND[:MARK]...
     steps.py --self-test          prove the order and the table
 
 STEP is a make target, KIND how it reports (see scripts/tally.py). As many steps run at once as there are processors that
-this process may use, in the order given; a step marked `alone` runs while no other does. A failed step does not stop the
-others. Once the step `build` has passed, make gets IS_BUILT=1: later steps build nothing. What a step prints appears when it ends. Logs lie in target/steps/, with what each step took (times.tsv: seconds,
-seconds of processor time); the last line, also in target/steps/result, is "N passed, N failed". A step that takes a fifth
-more of the whole's processor time than scripts/step-times.tsv says is named.
+this process may use, in the order given; a step marked `alone` runs while no other does, and none after one marked `first`
+starts before it ended. A failed step does not stop the others. Once the step `build` has passed, make gets IS_BUILT=1:
+later steps build nothing. What a step prints appears when it ends. Logs lie in target/steps/, with what each step took
+(times.tsv: seconds, seconds of processor time); the last line, also in target/steps/result, is "N passed, N failed". A step
+that takes a fifth more of the whole's processor time than scripts/step-times.tsv says is named, and so are the tests that
+took longest.
 """
 
 import os
@@ -22,8 +24,9 @@ from checks import compared, report
 
 LOGS = pathlib.Path("target/steps")
 KEPT = pathlib.Path(__file__).with_name("step-times.tsv")
-# Seconds of silence after which the steps under way are named, and seconds below which growing is noise.
+# Seconds of silence after which the steps under way are named, and seconds below which growing is noise; tests named as slow.
 SILENCE, SMALL = 60, 10
+SLOWEST = 10
 
 
 class Step:
@@ -31,11 +34,12 @@ class Step:
 
     def __init__(self, spec):
         self.name, self.kind, *marks = spec.split(":")
-        self.alone = marks == ["alone"]
-        if marks and not self.alone:
-            raise SystemExit(f"steps.py: {spec}: the only mark is alone")
+        if marks not in ([], ["alone"], ["first"]):
+            raise SystemExit(f"steps.py: {spec}: a step has one mark, alone or first")
+        self.alone, self.first = marks == ["alone"], marks == ["first"]
         self.passed = self.failed = 0
         self.wall = self.cpu = 0.0
+        self.took = []
 
     def start(self):
         """Its make target, writing to its log."""
@@ -52,6 +56,7 @@ class Step:
         self.process.returncode = os.waitstatus_to_exitcode(status)
         text = self.log.read_text(errors="replace")
         self.passed, self.failed = tally.count(self.kind, self.process.returncode, text)
+        self.took = [(seconds, f"{self.name}: {test}") for seconds, test in tally.took(text)]
         if self.name == "build" and not self.failed:
             os.environ["IS_BUILT"] = "1"  # what make passes on: later steps build nothing
         print(f"\n== make {self.name}\n{text}", end="" if text.endswith("\n") else "\n", flush=True)
@@ -59,6 +64,8 @@ class Step:
 
 def may_start(step, running, lanes):
     """Whether a step may start beside those that run."""
+    if any(other.first for other in running):
+        return False
     if step.alone or any(other.alone for other in running):
         return not running
     return len(running) < lanes
@@ -101,7 +108,7 @@ def read_times(path):
 
 def self_test():
     """Each case is (what, got, wanted)."""
-    plain, lone = Step("a:status"), Step("b:tally:alone")
+    plain, lone, first = Step("a:status"), Step("b:tally:alone"), Step("c:status:first")
     cases = [
         ("the first step", may_start(plain, [], 1), True),
         ("one processor, one step", may_start(plain, [plain], 1), False),
@@ -109,6 +116,8 @@ def self_test():
         ("a step that runs alone waits", may_start(lone, [plain], 2), False),
         ("and is left alone", may_start(plain, [lone], 2), False),
         ("it runs when nothing does", may_start(lone, [], 2), True),
+        ("what others need runs beside those before it", may_start(first, [plain], 2), True),
+        ("and nothing after it starts", may_start(plain, [first], 2), False),
         ("a machine of half the speed", grown({"a": 100, "b": 200}, {"a": 50, "b": 100}), []),
         ("a step that grew", [name for name, *_ in grown({"a": 100, "b": 200, "c": 99}, {"a": 100, "b": 100, "c": 100})], ["b"]),
         ("a new step", grown({"a": 100, "b": 900}, {"a": 100}), []),
@@ -143,6 +152,8 @@ def main():
     if KEPT.exists():
         for name, seconds, expected in grown({step.name: step.cpu for step in steps}, read_times(KEPT)):
             print(f"{name} grew: {seconds:.0f} s of processor time, {expected:.0f} expected ({KEPT.name})")
+    slowest = sorted((pair for step in steps for pair in step.took), reverse=True)[:SLOWEST]
+    print("\nthe slowest tests:", *(f"{seconds:7.1f}s {test}" for seconds, test in slowest), sep="\n")
     line = f"{sum(step.passed for step in steps)} passed, {sum(step.failed for step in steps)} failed"
     result.write_text(line + "\n")
     print(f"\n{line}", flush=True)

@@ -23,6 +23,9 @@ import sys
 
 from checks import compared, report
 
+BINARY = re.compile(r"^ +Running (?:unittests )?(\S+) \((\S+)\)|^test result: .* finished in ([\d.]+)s", re.M)
+TOOK = re.compile(r"^# took ([\d.]+) s: (.+)$", re.M)
+DURATION = re.compile(r"^([\d.]+)s (?:call|setup|teardown) +(\S+)", re.M)
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;", re.M)
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed\s*$", re.M)
 PYTEST = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in [\d.]+s", re.M)
@@ -52,11 +55,30 @@ def count(kind, status, text):
     return passed, failed
 
 
+def took(text):
+    """[(seconds, test)] of what a step's log says of single tests: test binaries of cargo, tests of pytest that it names
+    as slow, and lines "# took SECONDS s: TEST" of other runners."""
+    text = COLOUR.sub("", text)
+    found, binary = [], None
+    for source, program, seconds in BINARY.findall(text):
+        if source:
+            binary = f"{source} ({program.rsplit('/', 1)[-1].rsplit('-', 1)[0]})"
+        elif binary:
+            found.append((float(seconds), binary))
+    found += [(float(seconds), name) for seconds, name in TOOK.findall(text) + DURATION.findall(text)]
+    return found
+
+
 def self_test():
     """Each case is (what, got, wanted)."""
     cargo = ("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n"
              "test result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n")
+    binaries = ("     Running tests/place.rs (target/debug/deps/place-64ae)\n"
+                "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.19s\n")
     cases = [
+        ("what a test binary took", took(binaries), [(0.19, "tests/place.rs (place)")]),
+        ("what a program took", took("# took 3.2 s: typed\n1 passed, 0 failed\n"), [(3.2, "typed")]),
+        ("what pytest says", took("12.50s call     tests/a.py::test_b\n"), [(12.5, "tests/a.py::test_b")]),
         ("a check that passes", count("status", 0, ""), (1, 0)),
         ("a check that fails", count("status", 2, "9 passed, 0 failed\n"), (0, 1)),
         ("the sum over test binaries", count("cargo", 101, cargo), (5, 1)),

@@ -43,6 +43,7 @@ for name in "$@"; do
         echo "run.sh: no program $name in $build" >&2
         exit 2
     fi
+    began=$(date +%s%N)
     (
         cd "$build" || exit 2
         [ -n "$lib" ] && CONFORMANCE_LIB=$lib && export CONFORMANCE_LIB
@@ -51,6 +52,8 @@ for name in "$@"; do
         exec timeout -k 10 "$limit" env ${lib:+LD_PRELOAD="$lib"} "./$name" $case
     ) >"$out/$name.out" 2>"$out/$name.err"
     status=$?
+    tenths=$(( ($(date +%s%N) - began) / 100000000 ))
+    [ "$tenths" -lt 20 ] || echo "# took $((tenths / 10)).$((tenths % 10)) s: $name"
     ok=$(grep -c '^ok ' "$out/$name.out")
     bad=$(grep -c '^not ok ' "$out/$name.out")
     skipped=$((skipped + $(grep -c '^# skipped: ' "$out/$name.out")))

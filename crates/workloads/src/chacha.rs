@@ -45,26 +45,3 @@ fn quarter(state: &mut [u32; STATE], [a, b, c, d]: [usize; 4]) {
     step(a, b, d, 8);
     step(c, d, b, 7);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{STATE, fill};
-
-    /// The example of RFC 8439, section 2.3.2.
-    #[test]
-    fn the_key_stream_is_that_of_the_standard() {
-        let key: [u32; 8] = std::array::from_fn(|index| {
-            u32::from_le_bytes([0, 1, 2, 3].map(|byte| byte + 4 * index as u8))
-        });
-        let mut stream = [0; STATE];
-        fill(&mut stream, &key, 1, [0x0900_0000, 0x4a00_0000, 0]);
-        assert_eq!(
-            stream[..4],
-            [0xe4e7_f110, 0x1559_3bd1, 0x1fdd_0f50, 0xc471_20a3]
-        );
-        assert_eq!(
-            stream[12..],
-            [0xd19c_12b5, 0xb94e_16de, 0xe883_d0cb, 0x4e3c_50a2]
-        );
-    }
-}

@@ -2,7 +2,9 @@
 
 use std::thread;
 
-use gleaner::raw::{AnyArrays, Compressed, Counted, CutArrays, SlotFormat, WholeArrays, Wide};
+use gleaner::raw::{
+    AnyArrays, Compressed, Counted, CutArrays, Layout, SlotFormat, WholeArrays, Wide,
+};
 use gleaner::{Heap, References};
 
 use crate::objects::{Code, For};
@@ -54,6 +56,21 @@ struct Compiled {
     /// For arrays that are cut in any way.
     any: Prepare,
 }
+
+/// The layout for which code is compiled where this one is known. A build with debug assertions, as tests have, compiles
+/// each workload once for all layouts: that is fast enough, and the others would take the longest of all to compile.
+trait Build {
+    type As: Layout;
+}
+
+impl<L: Layout> Build for L {
+    #[cfg(debug_assertions)]
+    type As = AnyArrays;
+    #[cfg(not(debug_assertions))]
+    type As = L;
+}
+
+type Built<L> = <L as Build>::As;
 
 impl Entry {
     /// How many mutators it has unless told.
@@ -127,11 +144,12 @@ macro_rules! table {
             /// Compiled for such arrays.
             const fn cut<F: SlotFormat, const FIRST_N: usize, const ARRAYLET: usize>()
             -> ((usize, usize), Prepare) {
-                ((FIRST_N, ARRAYLET), prepare::<For<F, CutArrays<F, FIRST_N, ARRAYLET>>>)
+                let prepare = prepare::<For<F, Built<CutArrays<F, FIRST_N, ARRAYLET>>>>;
+                ((FIRST_N, ARRAYLET), prepare)
             }
             const fn compiled<F: SlotFormat>(cut: &'static [((usize, usize), Prepare)]) -> Compiled {
                 Compiled {
-                    whole: prepare::<For<F, WholeArrays>>,
+                    whole: prepare::<For<F, Built<WholeArrays>>>,
                     cut,
                     any: prepare::<For<F, AnyArrays>>,
                 }
