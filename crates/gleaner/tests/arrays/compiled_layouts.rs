@@ -1,17 +1,14 @@
 //! Code that is compiled for one layout of arrays: seeded accesses through it leave what a vector has, in heaps of that
 //! layout, while arraylets are instantiated, shared and taken back.
 
-#[path = "../../plans/tests/harness/rng.rs"]
-mod random;
-
 use std::fmt::Debug;
 
+use crate::random::Rng;
 use gleaner::Heap;
 use gleaner::raw::{
     AnyArrays, Compressed, CutArrays, Element, In, Layout, Number, Shape, TypeId, Value,
     WholeArrays, Wide, array_bytes,
 };
-use random::Rng;
 
 /// Arrays of a program, and elements of each beyond several arraylets.
 const ARRAYS: usize = 4;

@@ -1,15 +1,12 @@
 //! Heaps that are full or almost so: what fits is found room for, what does not is an error, nothing waits for ever, and
 //! the spaces keep to their ranges whatever their sizes.
 
-#[path = "../../plans/tests/harness/rng.rs"]
-#[allow(dead_code, reason = "shared with the tests of another crate")]
-mod random;
-
+use crate::again::path;
+use crate::random::Rng;
 use gleaner::{
     Builder, Elements, Generations, Heap, Local, OldPolicy, OutOfMemory, References, Scope,
     Structure, Type,
 };
-use random::Rng;
 
 const OLD: [OldPolicy; 2] = [OldPolicy::MarkCompact, OldPolicy::MarkSweep];
 
@@ -179,10 +176,11 @@ fn where_the_system_limits_addresses_ranges_are_smaller() {
     let done = std::process::Command::new("sh")
         .args([
             "-c",
-            "ulimit -v $0 && exec \"$1\" --exact in_few_addresses",
+            "ulimit -v $0 && exec \"$1\" --exact \"$2\"",
             ADDRESSES,
         ])
         .arg(this)
+        .arg(path(module_path!(), "in_few_addresses"))
         .env(CASE, "1")
         .output()
         .unwrap();

@@ -1,14 +1,8 @@
 //! What the fuzzer found interesting, on every run of the tests: each file in fuzz/seeds is a program.
 
-mod programs;
-#[path = "../../plans/tests/harness/rng.rs"]
-#[allow(dead_code, reason = "shared with the tests of another crate")]
-mod random;
-mod replay;
-
 use std::path::Path;
 
-use programs::{Did, Outcome};
+use crate::programs::{Did, Outcome};
 
 #[test]
 fn every_seed_is_as_the_oracle_says() {
@@ -18,7 +12,7 @@ fn every_seed_is_as_the_oracle_says() {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let data = std::fs::read(&path).unwrap();
-        let done = std::panic::catch_unwind(|| replay::replay(&data));
+        let done = std::panic::catch_unwind(|| crate::replay::replay(&data));
         let (outcome, totals) = done.unwrap_or_else(|_| panic!("seed {}", path.display()));
         files += 1;
         all.add(outcome);

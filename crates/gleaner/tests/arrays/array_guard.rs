@@ -2,6 +2,7 @@
 //! collections the array has survived; accesses through the accessors do not. (tests/capi/guard.c makes raw accesses in
 //! C, and `array_programs` all others.)
 
+use crate::again::path;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
@@ -150,7 +151,8 @@ unsafe fn read(at: *mut u8) {
 /// Runs one test of this file in a child, with this case.
 fn child(test: &str, case: &str) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", &path(module_path!(), test)]);
+    command.args(["--nocapture", "--test-threads=1"]);
     command.env(CASE, case).env_remove("GLEANER_OPTIONS");
     command.output().unwrap()
 }
@@ -217,8 +219,10 @@ fn check_report(output: &Output, case: &str) {
     let instruction = usize::from_str_radix(&digits, 16).unwrap();
     let function = usize::from_str_radix(function.trim_start_matches("0x"), 16).unwrap();
     assert!((function..function + 64).contains(&instruction), "{all}");
+    let program = std::env::current_exe().unwrap();
+    let program = program.file_name().unwrap().to_str().unwrap();
     assert!(
-        rest.contains("array_guard-"),
+        rest.contains(&format!("/{program}+0x")),
         "the file of the instruction: {all}"
     );
     assert!(rest.contains("\nlast events:\n"), "{all}");

@@ -5,22 +5,14 @@
 //! Each case runs in a child. A failure says how to repeat it; which one of the racing threads is faster, no seed says.
 //! `GLEANER_ARRAY_RACES` is how many seeds there are for each set of options.
 
-#[path = "harness/cases.rs"]
-mod cases;
-#[path = "array_threads/owners.rs"]
 mod owners;
-#[path = "../../plans/tests/harness/rng.rs"]
-mod random;
-#[path = "array_threads/readers.rs"]
 mod readers;
-#[path = "array_threads/shared.rs"]
 mod shared;
-#[path = "array_threads/swaps.rs"]
 mod swaps;
-#[path = "array_threads/together.rs"]
 mod together;
 
-use cases::in_a_child;
+use crate::again::path;
+use crate::cases::in_a_child;
 use readers::Copies;
 use shared::Case;
 
@@ -55,7 +47,9 @@ fn all(test: &str, body: impl Fn(&Case)) {
         format!("seed={seed} threads={threads} options={options}")
     };
     let lines: Vec<String> = (0..runs * OPTIONS.len()).map(line).collect();
-    in_a_child(test, &lines, |line| body(&Case::parse(line)));
+    in_a_child(&path(module_path!(), test), &lines, |line| {
+        body(&Case::parse(line))
+    });
 }
 
 #[test]

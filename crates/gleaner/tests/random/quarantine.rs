@@ -2,16 +2,12 @@
 //! the process by name. tests/capi/quarantine.c has them all, as an embedder in C makes them. And what poison
 //! leaves where there is no quarantine.
 
-mod programs;
-#[path = "../../plans/tests/harness/rng.rs"]
-#[allow(dead_code, reason = "shared with the tests of another crate")]
-mod random;
-
+use crate::again::path;
 use std::process::Command;
 
+use crate::programs::{Program, Types};
 use gleaner::raw::{Address, Shape, TypeId, Value};
 use gleaner::{Builder, Heap, Mutator, OldPolicy, References};
-use programs::{Program, Types};
 
 const SETUPS: [(References, OldPolicy); 4] = [
     (References::Wide, OldPolicy::MarkCompact),
@@ -139,7 +135,7 @@ fn said(name: &str, mistake: impl FnOnce()) -> Option<String> {
         return None;
     }
     let done = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--nocapture"])
+        .args(["--exact", &path(module_path!(), name), "--nocapture"])
         .env("GLEANER_MISTAKE", name)
         .output()
         .unwrap();

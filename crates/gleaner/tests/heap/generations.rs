@@ -1,12 +1,8 @@
 //! Whether the young generation is collected by itself (`generations`): what lives is the same whatever is decided, and
 //! `auto` decides by what the program does.
 
-#[path = "../../plans/tests/harness/rng.rs"]
-#[allow(dead_code, reason = "shared with the tests of another crate")]
-mod random;
-
+use crate::random::Rng;
 use gleaner::{Generations, Heap, OldPolicy, References, Scope, Structure, Totals};
-use random::Rng;
 
 const LIVE: usize = 20_000;
 

@@ -1,9 +1,9 @@
 //! What a layer of the interface does for a program, and the loop that runs one: after each step the array that was
 //! written is what the model says, and now and then all of them are.
 
-pub use super::bits::Bits;
 use super::model::{Array, Code, Kind, Known, Model};
 use super::script::{Op, Script};
+pub use crate::bits::Bits;
 use gleaner::{Elements, Heap, ReferenceArray, Structure, Type};
 
 /// More live bytes than these make a program drop all it has.
@@ -56,17 +56,17 @@ impl Types {
 macro_rules! with_numbers {
     ($layer:ident, $kind:expr, $method:ident($($argument:expr),* $(,)?), else $else:expr) => {
         match $kind {
-            $crate::model::Kind::U8 => $layer.$method::<u8>($($argument),*),
-            $crate::model::Kind::I8 => $layer.$method::<i8>($($argument),*),
-            $crate::model::Kind::U16 => $layer.$method::<u16>($($argument),*),
-            $crate::model::Kind::I16 => $layer.$method::<i16>($($argument),*),
-            $crate::model::Kind::U32 => $layer.$method::<u32>($($argument),*),
-            $crate::model::Kind::I32 => $layer.$method::<i32>($($argument),*),
-            $crate::model::Kind::F32 => $layer.$method::<f32>($($argument),*),
-            $crate::model::Kind::U64 => $layer.$method::<u64>($($argument),*),
-            $crate::model::Kind::I64 => $layer.$method::<i64>($($argument),*),
-            $crate::model::Kind::F64 => $layer.$method::<f64>($($argument),*),
-            $crate::model::Kind::Values | $crate::model::Kind::Objects => $else,
+            $crate::array_programs::model::Kind::U8 => $layer.$method::<u8>($($argument),*),
+            $crate::array_programs::model::Kind::I8 => $layer.$method::<i8>($($argument),*),
+            $crate::array_programs::model::Kind::U16 => $layer.$method::<u16>($($argument),*),
+            $crate::array_programs::model::Kind::I16 => $layer.$method::<i16>($($argument),*),
+            $crate::array_programs::model::Kind::U32 => $layer.$method::<u32>($($argument),*),
+            $crate::array_programs::model::Kind::I32 => $layer.$method::<i32>($($argument),*),
+            $crate::array_programs::model::Kind::F32 => $layer.$method::<f32>($($argument),*),
+            $crate::array_programs::model::Kind::U64 => $layer.$method::<u64>($($argument),*),
+            $crate::array_programs::model::Kind::I64 => $layer.$method::<i64>($($argument),*),
+            $crate::array_programs::model::Kind::F64 => $layer.$method::<f64>($($argument),*),
+            $crate::array_programs::model::Kind::Values | $crate::array_programs::model::Kind::Objects => $else,
         }
     };
 }

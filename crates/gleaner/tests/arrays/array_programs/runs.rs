@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::layer::{Types, run};
-use super::random::Rng;
 use super::raw::with_raw;
 use super::safe::with_safe;
 use super::script::{Cuts, Script};
+use crate::random::Rng;
 use gleaner::raw::{Compressed, Wide};
 use gleaner::{Heap, References};
 

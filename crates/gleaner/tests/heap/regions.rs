@@ -1,6 +1,4 @@
 //! Blocking regions, and what a thread must not do in them or twice: it works, or is refused by name. Nothing hangs.
-#![cfg(not(loom))]
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,19 +1,15 @@
 //! `zeroing=auto` and `zeroing=adaptive` change the design from one nursery to the next: several are really used, fresh
 //! memory reads as zero (I2) and what lives stays as it was through all of it.
 
-#[path = "../../plans/tests/harness/rng.rs"]
-#[allow(dead_code, reason = "shared with the tests of another crate")]
-mod random;
-
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier, Mutex};
 
+use crate::random::Rng;
 use gleaner::{
     Array, Builder, Elements, Event, Heap, Local, Mutator, Phase, ReferenceArray, References,
     Scope, Structure, Type, Zeroing,
 };
 use gleaner_os::topology::Topology;
-use random::Rng;
 
 fn builder(zeroing: Zeroing, references: References) -> Builder {
     Heap::builder()

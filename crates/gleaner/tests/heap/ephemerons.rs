@@ -1,12 +1,8 @@
 //! Ephemerons cost what there is of them: the collector's looks at keys are counted, and their number is linear in the
 //! number of ephemerons, in whatever order chains of them lie in the table.
 
-#[path = "../../plans/tests/harness/rng.rs"]
-#[allow(dead_code, reason = "shared with the tests of another crate")]
-mod random;
-
+use crate::random::Rng;
 use gleaner::{Builder, Ephemeron, Heap, Local, Mutator, OldPolicy, References, Scope, Structure};
-use random::Rng;
 
 /// Ephemerons of one chain: several tasks of the table, which have 4096 entries each.
 const LINKS: usize = 13_000;

@@ -1,14 +1,9 @@
 //! The same seeded programs under every policy: what they reach at the end is what an oracle says.
 
-mod programs;
-#[path = "../../plans/tests/harness/rng.rs"]
-#[allow(dead_code, reason = "shared with the tests of another crate")]
-mod random;
-
+use crate::programs::{Program, Types};
 use gleaner::{
     Builder, Crew, Generations, Heap, OldPolicy, Parking, References, TaskQueue, TraceOrder,
 };
-use programs::{Program, Types};
 
 fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
     let heap = builder.verify(true).poison(true).build().unwrap();

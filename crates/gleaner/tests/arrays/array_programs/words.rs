@@ -45,8 +45,8 @@ words! {
 /// Calls a method of `$layer` for the elements of a kind, in a heap whose slots have the format `F`.
 macro_rules! with_elements {
     ($layer:ident, $kind:expr, $method:ident($($argument:expr),* $(,)?)) => {
-        $crate::layer::with_numbers!($layer, $kind, $method($($argument),*), else match $kind {
-            $crate::model::Kind::Values => $layer.$method::<F>($($argument),*),
+        $crate::array_programs::layer::with_numbers!($layer, $kind, $method($($argument),*), else match $kind {
+            $crate::array_programs::model::Kind::Values => $layer.$method::<F>($($argument),*),
             _ => $layer.$method::<gleaner::raw::Object<F>>($($argument),*),
         })
     };

@@ -2,7 +2,7 @@
 //! so a program is the same under all options that cut arrays alike, and under contiguous arrays.
 
 use super::model::{Array, Kind, Known, Model, ROOTS};
-use super::random::Rng;
+use crate::random::Rng;
 
 /// Where arrays are cut: bytes in front of the arraylets, and bytes of an arraylet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -2,7 +2,7 @@
 //! with the verifier and poison, with a collection now and then and at every allocation. What is no slot holds numbers
 //! that look like references, so a slot too many is found as surely as one too few.
 
-#[path = "programs/shapes.rs"]
+#[path = "../programs/shapes.rs"]
 #[allow(dead_code, reason = "shared with the random programs")]
 mod shapes;
 

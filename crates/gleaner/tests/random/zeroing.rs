@@ -1,16 +1,11 @@
 //! Fresh memory is zero (I2) under every design of zeroing, in reused memory of every size, whichever thread zeroes it;
 //! and programs come to the same under all of them.
 
-mod programs;
-#[path = "../../plans/tests/harness/rng.rs"]
-#[allow(dead_code, reason = "shared with the tests of another crate")]
-mod random;
-
+use crate::programs::{Program, Types};
+use crate::random::Rng;
 use gleaner::{
     Builder, Elements, Generations, Heap, OutOfMemory, References, Scope, Structure, Zeroing,
 };
-use programs::{Program, Types};
-use random::Rng;
 
 const DESIGNS: [Zeroing; 9] = [
     Zeroing::HotPath,

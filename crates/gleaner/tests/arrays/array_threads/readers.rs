@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::random::Rng;
 use super::shared::{Bits, Case, Item, address, box_type, mixed};
+use crate::random::Rng;
 use gleaner::{Handle, Mutator, Scope, Type};
 
 /// Arrays after each other: each begins as one that nobody has written.

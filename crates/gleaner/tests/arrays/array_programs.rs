@@ -6,28 +6,18 @@
 //!
 //! ```text
 //! ARRAY_RUNS='layer=raw seed=7 steps=250 large=off options=arrays=zray,first-n=64,refs=compressed' ARRAY_STEPS=1 \
-//!     cargo test --release -p gleaner --test array_programs child -- --nocapture
+//!     cargo test --release -p gleaner --test arrays child -- --nocapture
 //! ```
 
-#[path = "harness/bits.rs"]
-mod bits;
-#[path = "array_programs/layer.rs"]
 mod layer;
-#[path = "array_programs/model.rs"]
 mod model;
-#[path = "../../plans/tests/harness/rng.rs"]
-mod random;
-#[path = "array_programs/raw.rs"]
 mod raw;
-#[path = "array_programs/runs.rs"]
 mod runs;
-#[path = "array_programs/safe.rs"]
 mod safe;
-#[path = "array_programs/script.rs"]
 mod script;
-#[path = "array_programs/words.rs"]
 mod words;
 
+use crate::again::path;
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -68,7 +58,7 @@ fn child() {
 /// What a child prints that makes these runs. What it says of errors is last.
 fn printed(runs: &str, traces: bool) -> Vec<String> {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child", "--nocapture"]);
+    command.args(["--exact", &path(module_path!(), "child"), "--nocapture"]);
     command.env(RUNS, runs).env_remove(STEPS);
     // Steps and messages say more.
     command.env("RUST_BACKTRACE", "0");
@@ -115,7 +105,7 @@ fn in_a_child(runs: &[Run]) {
     let behind = first.iter().rposition(|line| line.starts_with("run: "));
     panic!(
         "{failed}\n{}\n\nmade once more, from five steps before its last:\n{}\n\nto repeat it:\n{RUNS}='{failed}' \
-         {STEPS}=1 cargo test --release -p gleaner --test array_programs child -- --nocapture\n",
+         {STEPS}=1 cargo test --release -p gleaner --test arrays child -- --nocapture\n",
         first[behind.unwrap() + 1..].join("\n"),
         again[steps.saturating_sub(5)..].join("\n")
     );

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use super::random::Rng;
+use crate::random::Rng;
 use gleaner::raw::Address;
 use gleaner::{Elements, Handle, Heap, Local, Mutator, Number, Scope, Structure, Type};
 

@@ -1,14 +1,10 @@
 //! Weak references, ephemerons and finalizers: what a full collection clears is exactly what an oracle says; a scavenge
 //! clears nothing that is strongly reachable, and what it leaves is what it was. Under each old generation.
 
-#[path = "../../plans/tests/harness/rng.rs"]
-#[allow(dead_code, reason = "shared with the tests of another crate")]
-mod random;
-
 use std::collections::{HashMap, HashSet};
 
+use crate::random::Rng;
 use gleaner::{Ephemeron, Heap, Local, OldPolicy, References, Scope, Structure, Type, Weak};
-use random::Rng;
 
 const SETUPS: [(References, OldPolicy); 4] = [
     (References::Wide, OldPolicy::MarkCompact),

@@ -3,21 +3,18 @@
 //!
 //! Each case runs in a child. A failure says how to repeat it.
 
-#[path = "harness/cases.rs"]
-mod cases;
-#[path = "array_memory/full.rs"]
 mod full;
-#[path = "array_memory/used.rs"]
 mod used;
 
-use cases::in_a_child;
+use crate::again::path;
+use crate::cases::in_a_child;
 use gleaner::raw::{Address, Shape, TypeId, Value, array_bytes};
 use gleaner::{Elements, Heap, Mutator};
 
 /// Runs `body` in heaps with these options, one after the other in a child.
 fn all(test: &str, options: &[&str], body: impl Fn(&str)) {
     let lines: Vec<String> = options.iter().map(|line| line.to_string()).collect();
-    in_a_child(test, &lines, body);
+    in_a_child(&path(module_path!(), test), &lines, body);
 }
 
 fn heap(options: &str) -> Heap {

@@ -1,6 +1,4 @@
 //! More handles, weak references, ephemerons and finalizers than one task of a collection looks at: each is looked at.
-#![cfg(not(loom))]
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use gleaner::{Ephemeron, Handle, Heap, Local, OldPolicy, Scope, Structure, Type, Weak};

@@ -1,7 +1,7 @@
 //! Each thread owns elements of shared arrays and uses those alone, in all ways; in the end they hold what it stored.
 
-use super::random::Rng;
 use super::shared::{Bits, Block, Case, Item, address, blocks, box_type, mixed};
+use crate::random::Rng;
 use gleaner::{Handle, Heap, Mutator, ReferenceArray, Type};
 
 /// Arrays of numbers after each other.

@@ -1,7 +1,7 @@
 //! Compare-and-swap alone changes elements that all threads share.
 
-use super::random::Rng;
 use super::shared::{Bits, Case, address, box_type};
+use crate::random::Rng;
 use gleaner::{Handle, Mutator, Scope};
 
 /// Counters, in bytes: in front, and of some arraylets.

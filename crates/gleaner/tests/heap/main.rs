@@ -1,0 +1,25 @@
+//! Heaps as embedders use them: objects, roots, weak references, generations, sizes and mistakes. What asks about its process, or changes it, has a process of its own beside this one.
+
+#[path = "../harness/again.rs"]
+mod again;
+mod ages;
+mod basics;
+mod comes_and_goes;
+mod crew;
+mod ephemerons;
+mod full_heaps;
+mod generations;
+mod handles;
+mod holes;
+mod immortal;
+mod large_garbage;
+mod limits;
+mod listeners;
+mod places;
+#[path = "../../../plans/tests/harness/rng.rs"]
+#[allow(dead_code, reason = "shared with the tests of another crate")]
+mod random;
+mod regions;
+mod side_by_side;
+mod traced;
+mod weak;

@@ -1,0 +1,16 @@
+//! Random programs over the whole interface: under every policy they reach what an oracle says.
+
+#[path = "../harness/again.rs"]
+mod again;
+mod differential;
+#[path = "../programs/mod.rs"]
+mod programs;
+mod quarantine;
+#[path = "../../../plans/tests/harness/rng.rs"]
+#[allow(dead_code, reason = "shared with the tests of another crate")]
+mod random;
+#[path = "../replay/mod.rs"]
+mod replay;
+mod seeds;
+mod zeroing;
+mod zeroing_switches;
