@@ -53,10 +53,11 @@ RIVAL_BENCHES := bench-rivals bench-rivals-programs bench-rivals-heaps bench-riv
 demo: packages-demo build $(LAB_VENV)/made
 	$(LAB) run demo
 
-# Each step by the way it reports, and whether it runs alone (see scripts/steps.py): first what fails early, then what takes long.
+# Each step by the way it reports, and how it runs beside others (see scripts/steps.py): first what fails early, then what
+# takes long.
 TEST_STEPS := \
 	check-format:status check-scripts:status check-layers:tally check-rooms:tally check-system-calls:tally \
-	check-lints:status build:status:alone check-pages:tally check-symbols:tally \
+	check-lints:status compile-tests:status build:status:first check-pages:tally check-symbols:tally \
 	test-rust:cargo test-clients-generations:tally test-conformance-gleaner:tally test-conformance-stock:tally \
 	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
 	test-clients-default:tally test-clients-stress:tally test-qemu:tally test-singlestep:tally test-bdwgc:tally \
@@ -186,7 +187,11 @@ generate: build
 
 # --- tests -------------------------------------------------------------------
 
-.PHONY: test-rust test-alone test-loom test-conformance test-conformance-stock test-conformance-gleaner
+.PHONY: compile-tests test-rust test-alone test-loom test-conformance test-conformance-stock test-conformance-gleaner
+# What the next one runs, without what it runs on.
+compile-tests: packages-build
+	$(CARGO) test $(CARGO_FLAGS) --workspace --no-run
+
 test-rust: build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
 
