@@ -62,13 +62,13 @@ TEST_STEPS := \
 	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
 	test-clients-default:tally test-clients-stress:tally test-qemu:tally test-singlestep:tally test-bdwgc:tally \
 	test-capi:total test-mutants-short:tally check-lab:status check-docs:status test-debian:tally test-package:tally \
-	test-limits:tally test-threads:tally test-alone:cargo:alone
+	test-limits:tally test-threads:tally test-commands:tally test-alone:cargo:alone
 
 .PHONY: test
 test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
-LONG_STEPS := test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -161,6 +161,7 @@ check-scripts:
 	python3 scripts/mutants.py --self-test
 	python3 scripts/mutants.py check
 	python3 scripts/check_pages.py --self-test
+	python3 scripts/commands.py --self-test
 
 check-layers:
 	python3 scripts/check_layers.py
@@ -317,6 +318,14 @@ test-bdwgc: build
 test-bdwgc-long: build
 	tests/bdwgc/run.sh --quiet --lib $(LIBGC) --opt "" --opt markers=2 --opt sweep=eager \
 		--opt $(PRESSURE)20000
+
+# The commands that the pages show.
+.PHONY: test-commands test-commands-long
+test-commands: build $(LAB_VENV)/made
+	scripts/commands.py run
+
+test-commands-long: build $(LAB_VENV)/made
+	scripts/commands.py run --long
 
 .PHONY: test-capi
 test-capi: build

@@ -11,7 +11,9 @@
  6. a ratio with its interval, `1.02 [1.01, 1.04]` in the text of a page of docs/, stands so, or
     the other way up, in a table of docs/measured/;
  7. a block of C or Rust in docs/embedding.md stands so in an example, which the
-    tests build and run.
+    tests build and run;
+ 8. a block says what it is: commands (sh, console), which scripts/commands.py runs, or
+    something else.
 
     check_pages.py               check the pages; last line "N passed, N failed"
     check_pages.py --self-test   prove that each rule can fail
@@ -35,6 +37,8 @@ SPAN = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
 EXAMPLE = re.compile(r"^```(?:c|rust)\n(.*?)^```", re.M | re.S)
 RATIO = re.compile(r"(\d+\.\d+)\s+\[(\d+\.\d+),\s+(\d+\.\d+)\]")
+INFO = re.compile(r"^```([^\n]*)\n.*?^```", re.M | re.S)
+KINDS = {"sh", "console", "text", "c", "rust", "yaml", "json", "toml"}
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)\b")
 OPTION = re.compile(r"(?:--opt |^|,)([a-z][a-z-]+)=")
 
@@ -98,6 +102,12 @@ def example_problems(text, examples):
     return problems
 
 
+def block_problems(page, text):
+    """Rule 8."""
+    return [f"{page}: a block is marked {info!r}, which is none of {', '.join(sorted(KINDS))}"
+            for info in INFO.findall(text) if info.split()[:1] == [] or info.split()[0] not in KINDS]
+
+
 def figure_problems(page, text, tables):
     """Rule 6. A figure of the text is rounded; turned over, it has the table's rounding error, too."""
     problems = []
@@ -153,6 +163,8 @@ def self_test():
         ("accepts the minimum", rust_problems("a Rust toolchain, 1.9", 'rust-version = "1.9"')),
         ("accepts code of an example", example_problems("```c\na = b;\n  c();\n```\n", ["x a = b; c(); y"])),
         ("rejects other code", wrong(example_problems("```rust\na = c;\n```\n", ["a = b;"]))),
+        ("accepts a block of a kind", block_problems("p.md", "```sh\nmake\n```\n```text a.supp\nx\n```\n")),
+        ("rejects a block of none", wrong(block_problems("p.md", "```\nmake\n```\n"))),
         ("rejects another", wrong(rust_problems("a Rust toolchain, 1.8", 'rust-version = "1.9"'))),
     ])
 
@@ -197,6 +209,7 @@ def main():
             for problem in figure_problems(page, text, measured)]),
         ("the code of the guide", example_problems(
             read("docs/embedding.md"), [read(path) for path in EXAMPLES])),
+        ("what their blocks are", over(block_problems)),
         ("the oldest Rust", rust_problems(read("README.md"), read("Cargo.toml"))),
     ])
 

@@ -354,7 +354,7 @@ def report(entries, results, commit):
         "<!-- Written by `scripts/mutants.py report` from the last results. -->", "",
         f"The project keeps {len(entries)} breakages of its own code ([tests/mutants](../tests/mutants)), each with the tests that must",
         "see it. A test suite is worth what it catches:", "",
-        "```",
+        "```sh",
         f"make test-mutants-short    # {short} of them, in minutes; part of `make test`",
         "make test-mutants          # all; takes hours, and goes on where it was stopped",
         "python3 scripts/mutants.py run --only handles    # those with that word in their name",
