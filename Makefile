@@ -69,6 +69,7 @@ test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
 LONG_STEPS := test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
+	test-generations-long:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -141,6 +142,11 @@ clean:
 check: check-format check-lints check-docs check-scripts check-layers check-rooms check-pages \
 	check-symbols check-system-calls
 
+# A change, in minutes: what is run again and again while one works.
+.PHONY: check-quick
+check-quick: packages-build
+	python3 scripts/quick.py $(BASE)
+
 check-format:
 	$(CARGO) fmt --all -- --check
 
@@ -162,6 +168,7 @@ check-scripts:
 	python3 scripts/mutants.py check
 	python3 scripts/check_pages.py --self-test
 	python3 scripts/commands.py --self-test
+	python3 scripts/quick.py --self-test
 
 check-layers:
 	python3 scripts/check_layers.py
@@ -279,13 +286,16 @@ test-stress: build
 
 # Collections that keep marks and marking in steps: with a limit that is soon reached, with the verifier, and at every so
 # many allocations.
-.PHONY: test-generations test-clients-generations
+.PHONY: test-generations test-generations-long test-clients-generations
 LITTLE_TIME := GC_PAUSE_TIME_TARGET=1
 test-generations: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=sticky
-	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental
 	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental \
 		--opt verify=edges --opt poison=on
+
+# The verifier only takes time, and it sees what the next run does not.
+test-generations-long: build
+	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental
 
 test-clients-generations: build
 	$(BENCH) clients --all --size ci --opt generations=incremental --env $(LITTLE_TIME)
@@ -532,6 +542,8 @@ help:
 #|   target/release/gleaner exec -- guile script.scm
 #|
 #| Work on it (HACKING.md tells which one finds what)
+#|   make check-quick       a change, in minutes: lints and unit tests of what it
+#|                          touches, a program behind each door (BASE=main)
 #|   make check             all that runs only tools: check-format check-lints
 #|                          check-docs check-scripts check-layers check-rooms
 #|                          check-pages check-symbols check-system-calls
@@ -559,6 +571,8 @@ help:
 #|                          eager sweeping and under pressure, too
 #|   make test-debian       programs of Debian's packages that depend on libgc1, output as
 #|                          under stock; test-debian-long: the large ones, too
+#|   make test-commands     the commands that the pages show; test-commands-long: those
+#|                          that take long, too
 #|   make test-capi         gleaner.h from C and C++, the example Lisp, and what
 #|                          make install leaves, by pkg-config
 #|   make test-package      the Debian package, manual pages and completion
@@ -572,7 +586,7 @@ help:
 #|   make fuzz              libFuzzer makes up programs, FUZZ_SECONDS long (fuzz/)
 #|   make random SEEDS=A..B random programs on the precise heap, all policies
 #|                          mixed, against an oracle (docs/random.md)
-#|   make test-long         10,000 forks, all clients at full size, small ones with
+#|   make test-long         what the pages show and the rivals do, 10,000 forks, all clients at full size, small ones with
 #|                          a collection at every allocation, 48 workers that
 #|                          collect a small heap, and the two soaks: takes days
 #|   make test-soak         each client for SOAK_MINUTES (60), under one set of

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""The checks of a change, in minutes: what a developer runs every few minutes.
+
+    quick.py               against the last commit; against the one before, if nothing has changed since
+    quick.py BASE          against another commit, such as main
+    quick.py --self-test   prove what is chosen
+
+Format; lints of the crates that changed; unit tests of those, and of the crates that depend on them; the checks of what else
+changed (pages, scripts); and a smoke test of each door that a change can reach: a program on the libgc door, an embedder in
+C, one in Rust, and `gleaner place`. Everything is compiled as `make test-rust` compiles it, so nothing is compiled twice. The
+last line is "N passed, N failed".
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+from checks import compared, report
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CARGO = os.environ.get("CARGO", "cargo")
+DEBUG = ROOT / "target/debug"
+# Which crates each door is made of.
+DOORS = {"libgc": "gleaner-libgc", "native": "gleaner", "capi": "gleaner-capi", "place": "gleaner-cli"}
+
+
+def said(*command):
+    """What a command prints."""
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def workspace():
+    """{crate: (directory, crates of the workspace that it depends on)}."""
+    packages = json.loads(said(CARGO, "metadata", "--no-deps", "--format-version=1", "--locked"))["packages"]
+    names = {package["name"] for package in packages}
+    return {package["name"]: (str(pathlib.Path(package["manifest_path"]).parent.relative_to(ROOT)),
+                              {dependency["name"] for dependency in package["dependencies"]} & names)
+            for package in packages}
+
+
+def changed_crates(files, crates):
+    """The crates that have these files; all, if the workspace itself changed."""
+    if {"Cargo.toml", "Cargo.lock"} & set(files):
+        return set(crates)
+    return {name for name, (folder, _) in crates.items() if any(file.startswith(f"{folder}/") for file in files)}
+
+
+def dependents(changed, crates):
+    """Those crates, and all that depend on one of them."""
+    reached = set(changed)
+    while more := {name for name, (_, needs) in crates.items() if needs & reached} - reached:
+        reached |= more
+    return reached
+
+
+def packages(names):
+    """The arguments of cargo that name them."""
+    return [word for name in sorted(names) for word in ("-p", name)]
+
+
+def smoke(doors):
+    """(name, command) of a program behind each of these doors."""
+    gleaner, scratch = str(DEBUG / "gleaner"), str(ROOT / "target/quick-lisp")
+    runs = []
+    if "libgc" in doors:
+        run = ["tests/conformance/run.sh", "--quiet", "--lib", str(DEBUG / "libgc.so"), "alloc", "threads", "finalize"]
+        runs.append(("programs in C on the libgc door", run))
+    if "native" in doors:
+        runs.append(("an embedder in Rust", [CARGO, "test", "--locked", "--quiet", "-p", "gleaner", "--test", "heap", "basics::"]))
+    if "capi" in doors:
+        archive = str(DEBUG / "libgleaner_capi.a")
+        build = ["gcc", "-Icrates/capi/include", "examples/lisp.c", "-o", scratch, archive, "-pthread", "-ldl", "-lm"]
+        runs += [("an embedder in C is built", build), ("and runs", [scratch, "examples/demo.lisp"])]
+    if "place" in doors:
+        runs.append(("gleaner place", [gleaner, "place", "--opt", "placement=none", "--", "true"]))
+    return runs
+
+
+def plan(files, crates):
+    """(name, command) of all that is to be run after a change of these files."""
+    runs = [("format", [CARGO, "fmt", "--all", "--", "--check"])]
+    changed = changed_crates(files, crates)
+    reached = dependents(changed, crates)
+    if changed:
+        runs.append(("lints", [CARGO, "clippy", "--locked", *packages(changed), "--all-targets", "--", "-D", "warnings"]))
+        # Crates without unit tests have nothing to run, and a crate that is compiled takes its time.
+        tested = [name for name in reached if name not in ("gleaner-workloads", "gleaner-libgc", "gleaner-capi")]
+        runs.append(("unit tests", [CARGO, "test", "--locked", "--quiet", "--lib", "--bins", *packages(tested)]))
+        doors = {door for door, crate in DOORS.items() if crate in reached}
+        built = [crate for door, crate in DOORS.items() if door in doors]
+        if built:
+            runs.append(("the doors are built", [CARGO, "build", "--locked", *packages(built)]))
+        runs += smoke(doors)
+    if any(file.endswith((".md", ".tsv", ".rs", ".py", ".toml")) or file == "Makefile" for file in files):
+        runs += [(f"make {target}", ["make", "--silent", target])
+                 for target in ("check-layers", "check-rooms", "check-pages", "check-system-calls", "check-scripts")]
+    if any(file.startswith("lab/") for file in files):
+        runs.append(("the lab", ["make", "--silent", "check-lab"]))
+    return runs
+
+
+def self_test():
+    """Each case is (what, got, wanted)."""
+    crates = {"gleaner-os": ("crates/os", set()), "gleaner": ("crates/gleaner", {"gleaner-os"}),
+              "gleaner-capi": ("crates/capi", {"gleaner"}), "gleaner-cli": ("crates/cli", set())}
+    names = [name for name, _ in plan(["crates/gleaner/src/heap.rs"], crates)]
+    cases = [
+        ("the crate of a file", changed_crates(["crates/os/src/a.rs", "docs/a.md"], crates), {"gleaner-os"}),
+        ("the workspace", changed_crates(["Cargo.lock"], crates), set(crates)),
+        ("a name that begins like another", changed_crates(["crates/osx/a.rs"], crates), set()),
+        ("what depends on it", dependents({"gleaner-os"}, crates), {"gleaner-os", "gleaner", "gleaner-capi"}),
+        ("the doors that a change reaches", ["an embedder in Rust" in names, "and runs" in names, "gleaner place" in names],
+         [True, True, False]),
+        ("a page alone compiles nothing", [name for name, _ in plan(["README.md"], crates)][:2], ["format", "make check-layers"]),
+    ]
+    return report(compared(cases))
+
+
+def main():
+    """The command."""
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    bases = sys.argv[1:] or ["HEAD", "HEAD~1"]
+    new = said("git", "ls-files", "--others", "--exclude-standard").splitlines()
+    for base in bases:
+        files = said("git", "diff", "--name-only", base).splitlines() + new
+        if files:
+            break
+    if not files:
+        print(f"nothing has changed since {base}\n0 passed, 0 failed")
+        return 0
+    print(f"{len(files)} files have changed since {base}")
+    checks = []
+    for name, command in plan(files, workspace()):
+        began = time.monotonic()
+        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False)
+        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+        lines = done.stdout.decode(errors="replace").splitlines()
+        checks.append((name, [] if done.returncode == 0 else [" ".join(command), *(f"| {line}" for line in lines[-60:])]))
+    return report(checks)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
