@@ -68,7 +68,7 @@ TEST_STEPS := \
 test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
-LONG_STEPS := test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
 	test-generations-long:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
@@ -349,12 +349,16 @@ test-package: build
 # Memory nodes, as QEMU makes them up: four with two processors each, and one of each kind that lacks something; eight
 # with six.
 # Programs of Debian's packages that depend on libgc1.
-.PHONY: test-debian test-debian-long packages-debian
+.PHONY: test-debian test-debian-long test-distros packages-debian
 test-debian: build
 	tests/debian/run.sh --quiet --small --opt "" --opt generations=incremental --opt $(PRESSURE)20000
 
 test-debian-long: packages-debian build
 	tests/debian/run.sh --opt "" --opt generations=incremental --opt markers=2 --opt heap-sizing=balanced --opt $(PRESSURE)1000
+
+# The same on Debian 13 and unstable, with their own Guile, Nix, Crystal, ECL and more: root, and two gigabytes.
+test-distros: build
+	tests/distros/run.sh
 
 .PHONY: test-qemu test-qemu-long
 test-qemu: packages-qemu
@@ -472,8 +476,8 @@ GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 GO_BUILD := GOCACHE=$(CURDIR)/$(RIVALS)/go-cache GOTOOLCHAIN=local $(GO)
 MMTK_CARGO := cd rivals/mmtk && CARGO_TARGET_DIR=$(CURDIR)/$(RIVALS)/cargo $(CARGO)
 
-.PHONY: rivals rivals-mmtk rivals-hotspot rivals-java-real rivals-c rivals-go check-rivals test-rivals
-rivals: rivals-mmtk rivals-hotspot rivals-c rivals-go
+.PHONY: rivals rivals-mmtk rivals-hotspot rivals-java-real rivals-hotspot-25 rivals-c rivals-go check-rivals test-rivals
+rivals: rivals-mmtk rivals-hotspot rivals-hotspot-25 rivals-c rivals-go
 
 # The names of its functions then tell their plans apart.
 rivals-mmtk: packages-rivals
@@ -484,6 +488,16 @@ rivals-hotspot: packages-rivals
 	mkdir -p $(RIVALS)/java
 	javac -Xlint:all -Werror --release 17 -d $(RIVALS)/java rivals/java/*.java
 	install -m 755 rivals/java/hotspot $(RIVALS)/hotspot
+
+# HotSpot of Java 25, which is a package of Python's.
+rivals-hotspot-25: rivals-hotspot $(RIVALS)/java25/made
+	install -m 755 rivals/java/hotspot $(RIVALS)/hotspot-25
+
+$(RIVALS)/java25/made: rivals/java/requirements.lock
+	rm -rf $(@D)
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	touch $@
 
 # Not among `rivals`: Maven fetches 70 MB of libraries for these, once, by its own settings.
 rivals-java-real: rivals-hotspot
@@ -571,6 +585,8 @@ help:
 #|                          eager sweeping and under pressure, too
 #|   make test-debian       programs of Debian's packages that depend on libgc1, output as
 #|                          under stock; test-debian-long: the large ones, too
+#|   make test-distros      the clients on Debian 13 and unstable, in systems that
+#|                          debootstrap makes (root)
 #|   make test-commands     the commands that the pages show; test-commands-long: those
 #|                          that take long, too
 #|   make test-capi         gleaner.h from C and C++, the example Lisp, and what

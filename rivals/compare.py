@@ -25,7 +25,7 @@ WORKLOADS = [["gcbench"], ["holes"], ["queue"], ["refarray"], ["quads"], ["ciphe
              ["producer", "--threads", "1"], ["agents"], ["agents", "--threads", "3"], ["render"],
              ["render", "--threads", "5"], ["tiny"], ["tiny", "--threads", "3"]]
 #: What has no counterpart in a rival, which says so: it has no ephemerons, or nothing that a collector finalizes.
-LACKS = {"hotspot": {"ephemerons"}, "go": {"ephemerons"}, "libgc": {"ephemerons"},
+LACKS = {"hotspot": {"ephemerons"}, "hotspot-25": {"ephemerons"}, "go": {"ephemerons"}, "libgc": {"ephemerons"},
          "malloc": {"ephemerons", "finalizers"}, "mimalloc": {"ephemerons", "finalizers"}}
 #: Workloads that HotSpot alone has, with arguments for both sides.
 ZEROING = [[name, "--working-set", kilobytes]
@@ -41,7 +41,9 @@ CASES = [("mmtk", ["--heap", "8", "--plan", plan, *compressed], True)
          for plan in PLANS for compressed in ([], ["--compressed"])]
 HOTSPOT = [("hotspot", ["--heap", "8", *arguments], True)
            for arguments in ([], ["--compressed"], ["--young", "2"])]
-CASES += HOTSPOT
+HOTSPOT_25 = [("hotspot-25", ["--heap", heap, "--collector", collector], True)
+              for collector, heap in [("parallel", "16"), ("g1", "8"), ("zgc", "24")]]
+CASES += HOTSPOT + HOTSPOT_25
 CASES += [("libgc", ["--heap", "4"], True), ("go", ["--heap", "8"], True)]
 CASES += [("malloc", [], False), ("mimalloc", [], False)]
 
@@ -52,7 +54,9 @@ REFUSED = [(rival, words, named) for rival in ["mmtk", "hotspot", "libgc", "mall
 REFUSED += [(rival, ["queue", "--compressed"], "--compressed") for rival in ["libgc", "go"]]
 REFUSED += [("mmtk", ["queue", "--plan", "MarkCompact"], "MarkCompact")]
 REFUSED += [("hotspot", ["initnone", "--working-set", "-1"], "working set"),
-            ("hotspot", ["queue", "--young", "0"], "young")]
+            ("hotspot", ["queue", "--young", "0"], "young"),
+            ("hotspot-25", ["queue", "--collector", "epsilon"], "epsilon"),
+            ("hotspot-25", ["queue", "--collector", "zgc", "--compressed"], "compressed")]
 REFUSED += [(rival, [name], f"has no {name}") for rival, names in LACKS.items() for name in sorted(names)]
 # MMTk's copying plans do not always notice in time, and crash.
 REFUSED += [(rival, ["queue", "--heap", "8", *arguments], "out of memory")

@@ -101,6 +101,10 @@ fi
 if [ "$task" = debian ]; then
     need asymptote "draws a picture" has asy
     need inkscape "paints a drawing" has inkscape
+    need autogen "fills templates, by Guile" has autogen
+    need lepton-eda "reads schematics, by Guile" has lepton-netlist
+    need weechat-headless "runs scripts in Guile" has weechat-headless
+    need weechat-guile "runs scripts in Guile" has_library weechat/plugins/guile.so
     need debfoster "lists what packages need" has debfoster
     need libapache2-mod-parser3 "a page with a script, in a web server" test -e /usr/lib/apache2/modules/mod_parser3.so
     need mailutils-mh "takes mail in, through a filter in Guile" test -x /usr/bin/mu-mh/inc

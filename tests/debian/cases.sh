@@ -4,7 +4,9 @@
 # command, and prints what the program said and wrote. SMALL cases need little to be installed; `needs NAME` names packages.
 
 SMALL="chase fauhdlc goo mmv parser3 objective-c homfly stalin"
-ALL="$SMALL asymptote debfoster inkscape mailutils mod-parser3"
+ALL="$SMALL asymptote autogen debfoster inkscape lepton-netlist mailutils mod-parser3 weechat"
+# For tests/distros alone: Debian 12 has no guile-fibers, and make-guile would take the place of make.
+ELSEWHERE="guile-fibers make-guile"
 
 needs() {
     case $1 in
@@ -14,6 +16,9 @@ needs() {
     parser3) echo parser3-cgi ;;
     objective-c) echo gobjc ;;
     homfly) echo libhomfly-dev ;;
+    autogen | make-guile | guile-fibers) echo "$1" ;;
+    lepton-netlist) echo lepton-eda ;;
+    weechat) echo weechat-guile ;;
     esac
 }
 
@@ -23,6 +28,74 @@ programs() {
     stalin | inkscape) echo 2 ;;
     *) echo 1 ;;
     esac
+}
+
+# Fills a template with a list of definitions, by Guile.
+run_autogen() {
+    cat >list.def <<'END'
+autogen definitions list;
+END
+    for i in $(seq 1 300); do printf 'entry = { name = name%s; text = "text %s"; };\n' "$i" "$i"; done >>list.def
+    cat >list.tpl <<'END'
+[= AutoGen5 template txt =]
+[= FOR entry "\n" =][= (string-upcase (get "name")) =]: [= text =] [= (length (iota (+ 100 (string-length (get "text"))))) =][= ENDFOR =]
+END
+    "$@" autogen -L . list.def
+    cat list.txt
+}
+
+# Fibers that each send what they counted: their stacks are Guile's, their scheduler sends itself signals.
+run_guile-fibers() {
+    cat >fibers.scm <<'END'
+(use-modules (fibers) (fibers channels))
+(define count 3000)
+(run-fibers
+ (lambda ()
+   (let ((channel (make-channel)))
+     (do ((i 0 (+ i 1))) ((= i count))
+       (spawn-fiber (lambda () (put-message channel (length (map list (iota (modulo i 300))))))))
+     (let loop ((i 0) (sum 0))
+       (if (< i count)
+           (loop (+ i 1) (+ sum (get-message channel)))
+           (begin (display sum) (newline)))))))
+END
+    "$@" guile --no-auto-compile fibers.scm
+}
+
+# A schematic of resistors, read and named by Guile.
+run_lepton-netlist() {
+    {
+        echo 'v 20200319 2'
+        for i in $(seq 1 60); do
+            printf 'C 1000 %s 1 0 0 EMBEDDEDr.sym\n[\nP 0 0 100 0 1 0 0\n{\nT 0 0 5 8 0 1 0 0 1\npinnumber=1\n' "$((i * 1000))"
+            printf 'T 0 0 5 8 0 1 0 0 1\npinseq=1\n}\n]\n{\nT 0 0 5 10 1 1 0 0 1\nrefdes=R%s\nT 0 0 5 10 0 0 0 0 1\nnet=line%s:1\n}\n' "$i" "$((i % 7))"
+        done
+    } >some.sch
+    "$@" lepton-netlist -q -g geda -o some.net some.sch
+    cat some.net
+}
+
+# Rules that Guile computes.
+run_make-guile() {
+    cat >Makefile <<'END'
+names := $(guile (map (lambda (i) (string-append "rule-" (number->string i))) (iota 200)))
+all: $(names)
+$(names):
+	@echo $@ $(guile (length (map list (iota 20000))))
+END
+    "$@" make --no-print-directory all
+}
+
+# A chat program that runs a script, says what that said, and leaves.
+run_weechat() {
+    cat >script.scm <<'END'
+(weechat:register "count" "nobody" "1" "MIT" "counts" "" "")
+(define (again i) (if (> i 0) (begin (map list (iota 1000)) (again (- i 1)))))
+(again 300)
+(call-with-output-file "said" (lambda (port) (display (length (map list (iota 5000))) port) (newline port)))
+END
+    "$@" weechat-headless --dir "$PWD/home" --run-command "/script load $PWD/script.scm" --run-command /quit >/dev/null
+    cat said
 }
 
 # Follows symbolic links.

@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
 done
 [ ${#rounds[@]} -gt 0 ] || rounds=("")
 . tests/debian/cases.sh
-known=" $ALL "
+known=" $ALL $ELSEWHERE "
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || { if [ -n "$small" ]; then set -- $SMALL; else set -- $ALL; fi; }
 for name in "$@"; do
