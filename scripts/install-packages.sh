@@ -64,6 +64,7 @@ if [ "$task" != build ] && [ "$task" != deb ] && [ "$task" != qemu ] && [ "$task
 fi
 if [ "$task" = rivals ]; then
     need openjdk-17-jdk-headless "a rival: HotSpot" runs_java
+    need python3-venv "fetches HotSpot of Java 25" python3 -c 'import ensurepip, venv'
     need golang-go "a rival: Go" runs_go
     need libmimalloc-dev "a rival: mimalloc" has_library libmimalloc.so
     need zlib1g-dev "reads compressed documentation, in C" test -e /usr/include/zlib.h
