@@ -29,7 +29,7 @@ command -v debootstrap >/dev/null || { echo "run.sh: debootstrap is needed (Debi
 
 . tests/debian/cases.sh
 # What each release must have, and what it may have.
-MUST="gcc libc6-dev libgc-dev python3 guile-3.0 guile-3.0-dev nix-bin ecl w3m crystal guile-fibers"
+MUST="gcc libc6-dev libgc-dev python3 guile-3.0 guile-3.0-dev nix-bin ecl w3m crystal libssl-dev zlib1g-dev guile-fibers"
 MAY="neko poke nim lilypond autogen make-guile weechat-headless weechat-guile lepton-eda chase fauhdlc goo mmv parser3-cgi inkscape"
 CASES="$ELSEWHERE autogen lepton-netlist weechat chase fauhdlc goo mmv parser3 inkscape"
 
@@ -64,12 +64,12 @@ made() { # made SYSTEM ROOT
         mount --bind "/$place" "$root/$place"
         mounted=("$root/$place" "${mounted[@]}")
     done
-    if [ ! -e "$root/made" ]; then
+    if [ "$(cat "$root/made" 2>/dev/null)" != "$MUST $MAY" ]; then
         enter "$root" apt-get -q -o Acquire::Check-Valid-Until=false update >>"$root.log" 2>&1
         have=$(for package in $MAY; do enter "$root" apt-cache show "$package" >/dev/null 2>&1 && echo "$package"; done)
         # shellcheck disable=SC2086
         enter "$root" apt-get -q -y --no-install-recommends install $MUST $have >>"$root.log" 2>&1 || { tail -n 5 "$root.log" >&2; return 1; }
-        touch "$root/made"
+        echo "$MUST $MAY" >"$root/made"
     fi
 }
 

@@ -194,6 +194,30 @@ fn options_hold_together_as_they_are_in_the_end() {
     );
 }
 
+/// A command may have letters of which JSON makes six: the line without it is better than none.
+#[test]
+fn a_log_has_its_first_line_however_long_the_command_is() {
+    for (letter, has_command) in [("x", true), ("\u{1}", false)] {
+        let log = std::env::temp_dir().join(format!(
+            "gleaner-options-first-{}-{has_command}.jsonl",
+            std::process::id()
+        ));
+        let done = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--nocapture", &letter.repeat(2000)])
+            .env("GLEANER_OPTIONS", format!("log={}", log.display()))
+            .env(CASE, "")
+            .output()
+            .unwrap();
+        let text = std::fs::read_to_string(&log).unwrap();
+        std::fs::remove_file(&log).unwrap();
+        assert!(done.status.success());
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with(r#"{"event":"options""#), "{first}");
+        assert!(first.ends_with('}'), "{first}");
+        assert_eq!(!first.contains(r#""command":"""#), has_command, "{first}");
+    }
+}
+
 #[test]
 fn a_mistake_in_the_environment_is_named() {
     assert!(in_a_child("refs=narrow").starts_with("error in GLEANER_OPTIONS: option refs cannot"));

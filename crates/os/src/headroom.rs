@@ -248,6 +248,20 @@ mod tests {
     }
 
     #[test]
+    fn no_more_is_taken_back_than_is_used() {
+        let tree = tree(
+            "headroom-shared",
+            "0::/a\n",
+            &[
+                ("cgroup/a/memory.max", "1000\n"),
+                ("cgroup/a/memory.current", "900\n"),
+                ("cgroup/a/memory.stat", "inactive_file 5000\n"),
+            ],
+        );
+        assert_eq!(found(&tree).left(u64::MAX), Some(1000));
+    }
+
+    #[test]
     fn version_1_has_other_names() {
         let tree = tree(
             "headroom-1",

@@ -132,7 +132,7 @@ fn active_count(environ: &str, cmdline: &str) -> Option<usize> {
         .iter()
         .rev()
         .find_map(|item| item.strip_prefix(OPTION));
-    // HotSpot counts by itself where the number is -1.
+    // HotSpot counts by itself where the number is -1, which is what it has unless told, or 0.
     found?.parse().ok().filter(|&count| count > 0)
 }
 
@@ -171,6 +171,7 @@ mod tests {
                 Some(5),
             ),
             ("", "java\0-XX:ActiveProcessorCount=-1\0Main\0", None),
+            ("", "java\0-XX:ActiveProcessorCount=0\0Main\0", None),
         ] {
             assert_eq!(active_count(environ, cmdline), count, "{environ} {cmdline}");
         }

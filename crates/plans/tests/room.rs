@@ -153,6 +153,20 @@ fn it_says_why_it_collects() {
 }
 
 #[test]
+fn capacity_is_taken_back_where_others_took_the_memory() {
+    let group = Group::new("taken");
+    let mut limited = bench("initial-heap=100m");
+    limited.heap.heed(group.limits());
+    limited.allocate(NORMAL, 2048).unwrap();
+    let before = limited.heap.space.capacity;
+    assert!(before > 8 * MB, "{before}");
+    group.holds(LIMIT - MB);
+    limited.collect();
+    let after = limited.heap.space.capacity;
+    assert!(after < before && after <= 4 * MB, "{before} {after}");
+}
+
+#[test]
 fn files_that_are_gone_leave_the_last_answer() {
     let group = Group::new("gone");
     let mut limited = bench("");

@@ -177,6 +177,36 @@ fn writing_a_snapshot_is_no_part_of_the_stop() {
     assert_eq!(cut.pauses(), [10]);
     let cut = process_of(&(line("snapshot", 1, 50, 9, 0) + &line("resume-world", 1, 60, 5, 0)));
     assert_eq!(cut.pauses(), [5]);
+    // Outside of a stop the program waits for none.
+    assert_eq!((cut.time(), cut.snapshots()), ((50, 65), (0, 0)));
+}
+
+#[test]
+fn all_snapshots_of_a_collection_are_left_out_of_it() {
+    let log = line("start", 1, 5, 0, 0)
+        + &line("stop-world", 1, 10, 10, 0)
+        + &line("snapshot", 1, 20, 1000, 0)
+        + &line("snapshot", 1, 1020, 500, 0)
+        + &line("resume-world", 1, 1530, 5, 0)
+        + &line("end", 1, 1535, 1530, 0)
+        + &line("start", 2, 1600, 0, 0)
+        + &line("end", 2, 1620, 20, 0);
+    let process = process_of(&log);
+    let whole: Vec<_> = process.collections().map(|it| it.2.whole_ns).collect();
+    assert_eq!(whole, [Some(30), Some(20)]);
+    assert_eq!(process.snapshots(), (2, 1500));
+}
+
+#[test]
+fn a_step_that_lost_the_processor_is_not_too_long() {
+    let step = |reason: &str, duration: u64| {
+        format!(
+            "{{\"event\":\"mark-step\",\"pid\":1,\"collection\":1,\"start_ns\":{duration},\
+             \"duration_ns\":{duration},\"objects\":100,\"reason\":\"{reason}\"}}\n"
+        )
+    };
+    let process = process_of(&(step("", 150) + &step("", 151) + &step(PROCESSOR_LOST, 1000)));
+    assert_eq!(process.steps(), (3, 1));
 }
 
 #[test]

@@ -306,3 +306,31 @@ impl Follower {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::roles::Naming;
+    use crate::settings::Settings;
+
+    /// A walk takes a while. A thread that begins meanwhile, which another walk finds, is not among those that it read.
+    #[test]
+    fn a_thread_that_began_during_a_walk_is_not_gone() {
+        let own = std::process::id();
+        let mut follower = Follower::new(own, Settings::default(), Naming::default());
+        let began = Instant::now();
+        let walk = Walk::whole(1, began, vec![own]);
+        let found = began + Duration::from_millis(1);
+        // The process's first thread runs as long as this one does.
+        let own_thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        assert_ne!(own, own_thread, "a test has a thread of its own");
+        follower.meet(own, own, found, &Walk::of(vec![own]));
+        assert_eq!(follower.known.len(), 1);
+        follower.end(&walk);
+        assert_eq!(follower.known.len(), 1);
+        follower.end(&Walk::whole(2, found + Duration::from_millis(1), vec![own]));
+        assert_eq!(follower.known.len(), 0);
+    }
+}
