@@ -92,9 +92,10 @@ run_weechat() {
 (weechat:register "count" "nobody" "1" "MIT" "counts" "" "")
 (define (again i) (if (> i 0) (begin (map list (iota 1000)) (again (- i 1)))))
 (again 300)
-(call-with-output-file "said" (lambda (port) (display (length (map list (iota 5000))) port) (newline port)))
+(call-with-output-file (getenv "SAID") (lambda (port) (display (length (map list (iota 5000))) port) (newline port)))
 END
-    "$@" weechat-headless --dir "$PWD/home" --run-command "/script load $PWD/script.scm" --run-command /quit >/dev/null
+    SAID=$PWD/said "$@" weechat-headless --dir "$PWD/home" --run-command "/guile load $PWD/script.scm" --run-command /quit >/dev/null 2>errors
+    sed 's/.*\(gleaner: \)/\1/' errors >&2 # without what it says to a terminal
     cat said
 }
 
