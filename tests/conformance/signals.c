@@ -283,6 +283,31 @@ static void suspend_signal_outside_of_a_stop(void)
 }
 
 static volatile int woken;
+/* From another process, at any time: also while this thread collects, or waits for others that stop. */
+static void suspend_signals_from_outside(void)
+{
+    GC_INIT();
+    pid_t self = getpid(), sender = fork();
+    REQUIRE(sender >= 0);
+    if (sender == 0)
+        for (;;) {
+            kill(self, GC_get_suspend_signal());
+            usleep(200);
+        }
+    pthread_t t[2];
+    volatile int rounds = 0;
+    for (int i = 0; i < 2; i++)
+        REQUIRE(pthread_create(&t[i], NULL, allocates, NULL) == 0);
+    for (; rounds < 300; rounds++) {
+        CHECK(list_of_own(2000));
+        GC_gcollect();
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    kill(sender, SIGKILL);
+    waitpid(sender, NULL, 0);
+}
+
 static void *sleeps_for_an_hour(void *arg)
 {
     struct timespec hour = {3600, 0};
@@ -650,6 +675,7 @@ MAIN_BEGIN
     RUN(inert_before_the_first_call);
     RUN(restart_signal_outside_of_a_stop);
     RUN_GLEANER(suspend_signal_outside_of_a_stop);
+    RUN_GLEANER(suspend_signals_from_outside);
     RUN(restart_signal_wakes_a_sleeper);
     RUN_GLEANER(restart_signals_in_stops);
     RUN(chosen_signals);

@@ -50,8 +50,10 @@ pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
     command
         .arg0(name)
         .args(&args.program[1..])
-        .env(PRELOAD, preload(&library.path, std::env::var_os(PRELOAD)))
-        .env(ASAN, asan_options(std::env::var_os(ASAN)));
+        .env(PRELOAD, preload(&library.path, std::env::var_os(PRELOAD)));
+    if let Some(options) = asan_options(std::env::var_os(ASAN), std::env::var_os(PRELOAD)) {
+        command.env(ASAN, options);
+    }
     if !options.list.is_empty() {
         command.env(options::VARIABLE, options.list);
     }
@@ -267,18 +269,23 @@ fn preload(library: &Path, before: Option<OsString>) -> OsString {
 
 /// The options of AddressSanitizer's runtime, so that it lets programs start that are built with it, also those that the
 /// program starts. Its place does not matter here: it replaces functions of the C library, and the library exports none of
-/// these. To preload it before ours would put it into every program that is started. An option that is there already wins.
-fn asan_options(before: Option<OsString>) -> OsString {
+/// these. To preload it before ours would put it into every program that is started. An option that is there already wins. Where
+/// another malloc is preloaded, the order does matter, and the runtime is to end the program with a sentence: nothing.
+fn asan_options(before: Option<OsString>, preloaded: Option<OsString>) -> Option<OsString> {
+    let has = |text: &OsString, word: &str| contents::has(text.as_bytes(), word.as_bytes());
+    if preloaded.is_some_and(|list| has(&list, "malloc")) {
+        return None;
+    }
     let before = before.unwrap_or_default();
-    if contents::has(before.as_bytes(), ASAN_FIRST.as_bytes()) {
-        return before;
+    if has(&before, ASAN_FIRST) {
+        return Some(before);
     }
     let mut options = OsString::from(format!("{ASAN_FIRST}=0"));
     if !before.is_empty() {
         options.push(":");
         options.push(before);
     }
-    options
+    Some(options)
 }
 
 /// Prints what would be run, in the form of a shell command.
@@ -324,8 +331,8 @@ mod tests {
     #[test]
     fn options_of_asan_are_kept_and_ours_comes_once() {
         let options = |before: Option<&str>| {
-            let options = asan_options(before.map(OsString::from));
-            options.into_string().unwrap()
+            let options = asan_options(before.map(OsString::from), Some("/a.so".into()));
+            options.unwrap().into_string().unwrap()
         };
         let ours = "verify_asan_link_order=0";
         assert_eq!(options(None), ours);
@@ -335,6 +342,7 @@ mod tests {
         assert_eq!(options(Some(&both)), both);
         let strict = "detect_leaks=0:verify_asan_link_order=1";
         assert_eq!(options(Some(strict)), strict);
+        assert_eq!(asan_options(None, Some("libjemalloc.so.2".into())), None);
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Stage {
 
     /// The same, by sleeps of at most so many nanoseconds.
     fn stop_with(&self, nanoseconds: u64) -> u32 {
-        let epoch = self.world.begin();
+        let epoch = self.world.begin(std::ptr::null());
         while !self.world.has_stopped(&self.station, epoch) {
             let ticket = self.world.ticket();
             if !self.world.has_stopped(&self.station, epoch) {
@@ -181,7 +181,7 @@ fn two_threads_are_both_awaited() {
                 stage.world.stop_here(&own.station, 7);
             })
         });
-        let epoch = stage.world.begin();
+        let epoch = stage.world.begin(std::ptr::null());
         for other in &others {
             other.signal.store(1, Ordering::Release);
             futex_wake(&other.signal, 1);
@@ -351,7 +351,7 @@ fn a_stop_leaves_blocking_regions_alone() {
         let mutator = regions.start();
         let stage = &regions.stage;
         regions.lock.lock();
-        let epoch = stage.world.begin();
+        let epoch = stage.world.begin(std::ptr::null());
         regions.wait(|| stage.world.has_stopped(&stage.station, epoch));
         // SAFETY: the mutator is stopped, or blocked and comes back through the lock.
         stage.heap.with_mut(|heap| unsafe { *heap += 100 });

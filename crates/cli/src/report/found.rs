@@ -130,6 +130,12 @@ impl Found {
                     place::log::OTHER
                 )));
             }
+            if line.beginning.starts_with("gleaner-heap ") {
+                return Err(Failure::usage(format_args!(
+                    "{path} is a snapshot of a heap: 'gleaner heap {path}' shows it. 'gleaner exec --log FILE -- PROGRAM' writes a log \
+                     of what the collector did"
+                )));
+            }
             let all = if self.is_no_log {
                 "as are those after it; "
             } else {

@@ -174,7 +174,8 @@ impl Roots {
     /// something else chose is not.
     pub fn take_libraries(&mut self, chosen_by: usize) -> LibraryList {
         let mut list = core::mem::replace(&mut self.libraries, LibraryList::empty());
-        (list.read_at_ns, list.read_for_ns) = (0, 0);
+        // Where it is not read again, that takes no time now.
+        (list.read_at_ns, list.read_for_ns) = (gleaner_os::clock::monotonic_ns(), 0);
         if list.chosen_by != chosen_by {
             list.fingerprint = Fingerprint::EMPTY;
         }
@@ -271,6 +272,14 @@ mod tests {
         roots.for_each(|range| all.push((range.low.word(), range.high.word())));
         all.sort_unstable();
         all
+    }
+
+    /// Reading the list is an event, which a log has at the time of the collection: also where nothing is read, as in a child.
+    #[test]
+    fn a_list_that_is_taken_is_of_now() {
+        let before = gleaner_os::clock::monotonic_ns();
+        let list = Roots::new().take_libraries(0);
+        assert!(before > 0 && list.read_at_ns >= before);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct World {
     epoch: AtomicU32,
     /// Raised with every acknowledgement; the stopper sleeps on it.
     acknowledged: AtomicU32,
+    /// The station of the thread that stopped the world last; 0 if that has none. Written by the stopper, before `epoch`.
+    stopper: AtomicUsize,
 }
 
 /// The words of one thread.
@@ -111,12 +113,18 @@ impl World {
     gleaner_base::sync_const_fn! {
         /// A running world.
         pub fn new() -> Self {
-            Self { epoch: AtomicU32::new(0), acknowledged: AtomicU32::new(0) }
+            Self {
+                epoch: AtomicU32::new(0),
+                acknowledged: AtomicU32::new(0),
+                stopper: AtomicUsize::new(0),
+            }
         }
     }
 
-    /// Stopper: begins a stop and returns its epoch.
-    pub fn begin(&self) -> u32 {
+    /// Stopper: begins a stop and returns its epoch. It is the thread with this station, or one without, for null.
+    pub fn begin(&self, stopper: *const Station) -> u32 {
+        // Relaxed: it is for the stopper itself, and for others before they are asked to stop.
+        self.stopper.store(stopper as usize, Ordering::Relaxed);
         // Release: what the stopper wrote before is seen by threads that read the odd epoch.
         self.epoch.fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -152,6 +160,11 @@ impl World {
 
     /// Thread: stops here if the world is stopped or the thread is to be held; returns when neither is so.
     pub fn stop_here(&self, station: &Station, stack_pointer: usize) {
+        let is_stopper =
+            self.stopper.load(Ordering::Relaxed) == core::ptr::from_ref(station) as usize;
+        if is_stopper && self.is_stopped() {
+            return; // Somebody else sent the signal.
+        }
         loop {
             // Acquire: partner of `begin` and of `resume`.
             let epoch = self.epoch.load(Ordering::Acquire);

@@ -90,7 +90,13 @@ pub extern "C" fn on_suspend(
 pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u32, Refused> {
     STRAY.store(0, Ordering::Relaxed);
     let_threads_leave(mutators);
-    let epoch = world.begin();
+    let own = Mutator::current();
+    let station = match own.is_null() {
+        true => core::ptr::null(),
+        // SAFETY: the calling thread's own record, which stays mapped.
+        false => unsafe { &raw const (*own).station },
+    };
+    let epoch = world.begin(station);
     send_all(world, mutators, signal, epoch)?;
     let mut losses = 0;
     loop {
