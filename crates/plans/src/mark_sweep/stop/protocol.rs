@@ -20,8 +20,10 @@ pub struct World {
     epoch: AtomicU32,
     /// Raised with every acknowledgement; the stopper sleeps on it.
     acknowledged: AtomicU32,
-    /// The station of the thread that stopped the world last; 0 if that has none. Written by the stopper, before `epoch`.
-    stopper: AtomicUsize,
+    /// The station of the thread that stopped the world last; 0 if that has none. Written by the stopper, before `epoch`. What
+    /// counts is whether a thread reads there what it wrote itself, so models leave the word's orders out: they would take three
+    /// times as long.
+    stopper: core::sync::atomic::AtomicUsize,
 }
 
 /// The words of one thread.
@@ -116,7 +118,7 @@ impl World {
             Self {
                 epoch: AtomicU32::new(0),
                 acknowledged: AtomicU32::new(0),
-                stopper: AtomicUsize::new(0),
+                stopper: core::sync::atomic::AtomicUsize::new(0),
             }
         }
     }
