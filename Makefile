@@ -78,8 +78,8 @@ test-long: packages-test
 
 # --- building ----------------------------------------------------------------
 
-.PHONY: build packages-build packages-demo packages-test packages-qemu packages-rivals
-packages-build packages-demo packages-test packages-qemu packages-rivals: packages-%:
+.PHONY: build packages-build packages-demo packages-test packages-qemu packages-rivals packages-distros
+packages-build packages-demo packages-test packages-qemu packages-rivals packages-distros: packages-%:
 	scripts/install-packages.sh $*
 
 # Steps that run beside each other build nothing: their runner has.
@@ -357,7 +357,7 @@ test-debian-long: packages-debian build
 	tests/debian/run.sh --opt "" --opt generations=incremental --opt markers=2 --opt heap-sizing=balanced --opt $(PRESSURE)1000
 
 # The same on Debian 13 and unstable, with their own Guile, Nix, Crystal, ECL and more: root, and two gigabytes.
-test-distros: build
+test-distros: packages-distros build
 	tests/distros/run.sh
 
 .PHONY: test-qemu test-qemu-long
@@ -602,7 +602,8 @@ help:
 #|   make fuzz              libFuzzer makes up programs, FUZZ_SECONDS long (fuzz/)
 #|   make random SEEDS=A..B random programs on the precise heap, all policies
 #|                          mixed, against an oracle (docs/random.md)
-#|   make test-long         what the pages show and the rivals do, 10,000 forks, all clients at full size, small ones with
+#|   make test-long         what the pages show and the rivals do, other Debians,
+#|                          10,000 forks, all clients at full size, small ones with
 #|                          a collection at every allocation, 48 workers that
 #|                          collect a small heap, and the two soaks: takes days
 #|   make test-soak         each client for SOAK_MINUTES (60), under one set of

@@ -7,6 +7,7 @@
 #   scripts/install-packages.sh deb     ... and make the Debian package
 #   scripts/install-packages.sh test    ... and run every test
 #   scripts/install-packages.sh debian  ... and those of tests/debian that are large
+#   scripts/install-packages.sh distros make the systems of tests/distros
 #   scripts/install-packages.sh qemu    boot the machines of tests/qemu
 #   scripts/install-packages.sh rivals  compile Gleaner and the programs of rivals/
 #   scripts/install-packages.sh --dry-run TASK   only say what is missing
@@ -27,8 +28,8 @@ if [ "${1:-}" = --dry-run ]; then dry_run=true; shift; fi
 task=${1:-}
 [ $# -le 1 ] || die "one task, please: $*"
 case $task in
-build | demo | lab | deb | test | debian | qemu | rivals) ;;
-*) die "usage: $0 [--dry-run] build|demo|lab|deb|test|debian|qemu|rivals" ;;
+build | demo | lab | deb | test | debian | distros | qemu | rivals) ;;
+*) die "usage: $0 [--dry-run] build|demo|lab|deb|test|debian|distros|qemu|rivals" ;;
 esac
 
 missing=()
@@ -56,11 +57,14 @@ need libgc-dev "libgc's public headers" test -e /usr/include/gc/gc.h
 if [ "$task" = deb ] || [ "$task" = test ]; then
     need dpkg-dev "finds what the Debian package depends on" has dpkg-shlibdeps
 fi
-if [ "$task" != build ] && [ "$task" != deb ] && [ "$task" != qemu ] && [ "$task" != rivals ]; then
+if [ "$task" != build ] && [ "$task" != deb ] && [ "$task" != qemu ] && [ "$task" != rivals ] && [ "$task" != distros ]; then
     need guile-3.0 "runs the Scheme programs" has guile
     need python3 "runs the lab" has python3
     need util-linux "ends runs with the lab, pins them" has setpriv
     need python3-venv "keeps the lab's packages apart" python3 -c 'import ensurepip, venv'
+fi
+if [ "$task" = distros ]; then
+    need debootstrap "makes other Debians" has debootstrap
 fi
 if [ "$task" = rivals ]; then
     need openjdk-17-jdk-headless "a rival: HotSpot" runs_java

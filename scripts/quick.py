@@ -32,6 +32,15 @@ def said(*command):
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def changed_since(base):
+    """The files that differ from a commit."""
+    done = subprocess.run(["git", "diff", "--name-only", base, "--"], cwd=ROOT, check=False, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"quick.py: git knows no commit {base}: name one that this checkout has, as in make check-quick BASE=HEAD~3")
+    return done.stdout.splitlines()
+
+
 def workspace():
     """{crate: (directory, crates of the workspace that it depends on)}."""
     packages = json.loads(said(CARGO, "metadata", "--no-deps", "--format-version=1", "--locked"))["packages"]
@@ -126,7 +135,7 @@ def main():
     bases = sys.argv[1:] or ["HEAD", "HEAD~1"]
     new = said("git", "ls-files", "--others", "--exclude-standard").splitlines()
     for base in bases:
-        files = said("git", "diff", "--name-only", base).splitlines() + new
+        files = changed_since(base) + new
         if files:
             break
     if not files:

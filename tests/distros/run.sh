@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
 done
 [ ${#systems[@]} -gt 0 ] || systems=(trixie unstable)
 [ "$(id -u)" = 0 ] || { echo "run.sh: it makes and enters other systems: run it as root" >&2; exit 2; }
-command -v debootstrap >/dev/null || { echo "run.sh: debootstrap is needed (Debian's package debootstrap)" >&2; exit 2; }
+command -v debootstrap >/dev/null || { echo "run.sh: debootstrap is needed: scripts/install-packages.sh distros" >&2; exit 2; }
 
 . tests/debian/cases.sh
 # What each release must have, and what it may have.
@@ -45,7 +45,7 @@ trap leave EXIT
 enter() { # enter ROOT COMMAND...
     local root=$1
     shift
-    DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 HOME=/root chroot "$root" "$@" </dev/null
+    DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 HOME=/tmp chroot "$root" "$@" </dev/null
 }
 
 # A release with the packages above, in a directory.
