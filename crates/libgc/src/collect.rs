@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_os::libraries::Segment;
-use gleaner_os::threads;
 use gleaner_os::threads::{Placement, Role, SavedRegisters, Thread};
+use gleaner_os::{own_ranges, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::collect::{Client, Moment, Outcome, Request};
 use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
@@ -248,7 +248,11 @@ pub fn expect_roots() {
 
 fn read_libraries() -> LibraryList {
     let all = GC_no_dls.get() == 0;
-    let read = || LibraryList::read(chooser(), |segment| all && is_root_segment(segment));
+    let read = || {
+        LibraryList::read(chooser(), |segment| {
+            !is_own(segment) && all && is_wanted(segment)
+        })
+    };
     // A fork while the loader's lock is held would leave it locked in the child for ever. Where this thread holds the
     // allocator lock, a fork that has closed the gate waits for that.
     if is_locked() {
@@ -265,11 +269,20 @@ unsafe extern "C" {
     static __ehdr_start: u8;
 }
 
-/// Leaves out our own data, and what the client's callback does not want.
-fn is_root_segment(segment: &Segment) -> bool {
-    if segment.object_base == (&raw const __ehdr_start) as usize {
+/// Whether a segment is our own data, which are no roots.
+fn is_own(segment: &Segment) -> bool {
+    if segment.object_base != (&raw const __ehdr_start) as usize {
         return false;
     }
+    let (low, high) = (segment.low, segment.high);
+    if own_ranges::first_above(low).is_none_or(|(start, _)| start > low) {
+        own_ranges::add(low, high - low);
+    }
+    true
+}
+
+/// Whether the client wants a segment to be scanned, as its callback says.
+fn is_wanted(segment: &Segment) -> bool {
     match CALLBACKS.has_roots.get() {
         // SAFETY: the client's function, called with the library's name and data as its contract says.
         Some(wanted) => unsafe {
@@ -353,6 +366,10 @@ impl Client for Door {
             unsafe { correct(&mut corrected, thread.pthread as *mut c_void) };
         }
         (Address::of(corrected), stack_base(thread))
+    }
+
+    fn names_stacks(&self) -> bool {
+        records::names_stacks()
     }
 
     fn wants_to_stop(&self, heap: &mut Heap) -> bool {

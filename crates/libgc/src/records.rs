@@ -164,12 +164,16 @@ pub fn learn_that_stacks_are_named() {
     NAMES_STACKS.store(true, Ordering::Relaxed);
 }
 
+/// Whether it has said so, or corrects stack pointers.
+pub fn names_stacks() -> bool {
+    NAMES_STACKS.load(Ordering::Relaxed) || CALLBACKS.sp_corrector.get().is_some()
+}
+
 /// Whether the calling thread runs on a stack that the collector does not know, in a program that has named none. Under the
 /// lock.
 pub fn is_on_foreign_stack() -> bool {
     let record = Mutator::current();
-    let is_told = NAMES_STACKS.load(Ordering::Relaxed) || CALLBACKS.sp_corrector.get().is_some();
-    if record.is_null() || is_told {
+    if record.is_null() || names_stacks() {
         return false;
     }
     // SAFETY: the calling thread's own record, under the lock.

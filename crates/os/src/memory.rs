@@ -7,6 +7,7 @@
 //!
 //! Any thread, any state of the world.
 
+use crate::own_ranges;
 use crate::procfs;
 use crate::refusal::{self, Limit};
 use crate::syscall::{Errno, call};
@@ -82,7 +83,9 @@ fn anonymous(bytes: usize, access: i32) -> Option<NonNull<u8>> {
         0
     };
     noted(start.is_ok(), bytes, data);
-    NonNull::new(start.ok()? as *mut u8)
+    let start = start.ok()?;
+    own_ranges::add(start, bytes);
+    NonNull::new(start as *mut u8)
 }
 
 /// Why nothing was mapped at an address.
@@ -159,8 +162,6 @@ pub fn map_at(start: NonNull<u8>, bytes: usize, access: Access) -> Result<(), No
 /// The kernel puts mappings below the stack, or, where the stack is unlimited, above a third of the addresses, and programs
 /// at two thirds or quite low. Between the last two nothing comes to lie.
 pub fn place_apart(bytes: usize) -> Option<NonNull<u8>> {
-    const FIRST: usize = 0x3000_0000_0000;
-    const EXTENT: usize = 32 << 40;
     let bytes = bytes.checked_next_multiple_of(APART)?;
     if bytes > EXTENT {
         return None;
@@ -169,7 +170,7 @@ pub fn place_apart(bytes: usize) -> Option<NonNull<u8>> {
     let page = anonymous(page_size(), libc::PROT_NONE)?;
     // SAFETY: mapped just now, and nobody knows it.
     unsafe { unmap(page, page_size()) };
-    let random = page.as_ptr() as usize >> 28 & 0xff;
+    let random = page.as_ptr() as usize >> 28 & MOST_RANDOM;
     // Relaxed: it is a number alone.
     let named = NAMED.fetch_add(bytes + APART, Ordering::Relaxed) % EXTENT;
     let start = if named + bytes <= EXTENT { named } else { 0 };
@@ -178,6 +179,21 @@ pub fn place_apart(bytes: usize) -> Option<NonNull<u8>> {
 
 /// Places apart start at multiples of this.
 pub const APART: usize = 1 << 32;
+
+/// Where the first place apart may be, and how many bytes behind it belong to them.
+const FIRST: usize = 0x3000_0000_0000;
+const EXTENT: usize = 32 << 40;
+const MOST_RANDOM: usize = 0xff;
+
+/// All addresses that [`place_apart`] may name, and what may grow behind them.
+pub(crate) const fn places_apart() -> (usize, usize) {
+    (FIRST, FIRST + MOST_RANDOM * APART + EXTENT)
+}
+
+fn is_apart(address: usize) -> bool {
+    let (low, high) = places_apart();
+    low <= address && address < high
+}
 
 /// Bytes of the places apart that were named, and of the gaps between them.
 static NAMED: AtomicUsize = AtomicUsize::new(0);
@@ -389,9 +405,14 @@ pub unsafe fn populate(start: NonNull<u8>, bytes: usize) -> bool {
 /// # Safety
 /// The range is whole pages of the caller's, and no pointer into it is used again.
 pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
-    let arguments = [start.as_ptr() as usize, bytes, 0, 0, 0, 0];
+    let start = start.as_ptr() as usize;
+    own_ranges::remove(start, bytes);
     // SAFETY: whole pages of the caller's into which no pointer is used again, as asked.
-    unsafe { call(libc::SYS_munmap, arguments).is_ok() }
+    let is_done = unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]).is_ok() };
+    if !is_done && !is_apart(start) {
+        own_ranges::add(start, bytes);
+    }
+    is_done
 }
 
 /// Bytes of memory that this process may hope for: the machine's, or its cgroup's limit when that is

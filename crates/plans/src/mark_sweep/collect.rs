@@ -10,7 +10,6 @@ use gleaner_base::events::{Event, Phase};
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
-use gleaner_os::threads::ThreadId;
 use gleaner_os::{clock, threads};
 use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::scan::Entry;
@@ -22,6 +21,7 @@ use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::mutator::Mutator;
 use crate::mark_sweep::roots::LibraryList;
+use crate::mark_sweep::stacks::LeaderStack;
 use crate::mark_sweep::stop::signal;
 use crate::mark_sweep::weak;
 use crate::shared::record::Record;
@@ -67,6 +67,8 @@ pub trait Client {
     fn push_other_roots(&self, heap: &mut Heap);
     /// The stack pointer of a thread, found to be `pointer`, and the cold end of its stack: as found, or as the client says.
     fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address);
+    /// Whether the program says where its stacks are: then no others are looked for.
+    fn names_stacks(&self) -> bool;
     /// Whether the collection is to be given up.
     fn wants_to_stop(&self, heap: &mut Heap) -> bool;
     /// Tells the client that an object was queued for finalization.
@@ -127,15 +129,6 @@ struct Marked {
     is_all: bool,
     /// Bytes that were scanned.
     bytes: usize,
-}
-
-/// The stack that the collection itself runs on, while roots are pushed.
-#[derive(Clone, Copy, Debug)]
-pub struct LeaderStack {
-    /// Where the scan of it starts.
-    pointer: Address,
-    /// Bytes of all stacks, once they were scanned.
-    scanned: Option<usize>,
 }
 
 impl Heap {
@@ -350,60 +343,9 @@ impl Heap {
             let scanned = self.leader_stack.and_then(|stack| stack.scanned);
             bytes += scanned.unwrap_or_else(|| self.push_stacks(client));
             self.leader_stack = None;
+            bytes += self.push_unnamed_stacks(stack_pointer, client);
             self.root_bytes = bytes;
             event.bytes = bytes as u64;
-        });
-    }
-
-    /// Scans the stacks of all threads, as the client says at this moment where they are; returns their bytes. Only
-    /// while roots are pushed; at other times it does nothing.
-    pub fn push_stacks(&mut self, client: &dyn Client) -> usize {
-        let Some(leader) = self.leader_stack else {
-            return 0;
-        };
-        let mut bytes = 0;
-        self.for_each_stack_part(leader.pointer, client, &mut |_, low, high| {
-            bytes += high.offset_from(low);
-            // SAFETY: a part of the stack of a thread that is stopped, blocked, or the calling one.
-            unsafe { self.engine.scan_stack(low, high) };
-        });
-        self.leader_stack = Some(LeaderStack {
-            scanned: Some(leader.scanned.unwrap_or(0).max(bytes)),
-            ..leader
-        });
-        bytes
-    }
-
-    /// Calls `visit` with each part of a stack that is scanned, and its thread; the calling thread's stack from
-    /// `stack_pointer` on. The world must be stopped.
-    pub(crate) fn for_each_stack_part(
-        &self,
-        stack_pointer: Address,
-        client: &dyn Client,
-        visit: &mut dyn FnMut(ThreadId, Address, Address),
-    ) {
-        let own = threads::current_tid();
-        self.mutators.for_each(|thread| {
-            // SAFETY: records stay mapped, the lock guards these fields, and this is the one reference to the record.
-            let thread = unsafe { &mut *thread };
-            if thread.gone {
-                return;
-            }
-            let tid = thread.tid;
-            let found = match () {
-                () if tid == own => stack_pointer,
-                () if thread.is_blocked() => thread.blocked_at,
-                () => Address::new(thread.station.stack_pointer()),
-            };
-            let (from, base) = client.stack_of(thread, found);
-            // SAFETY: the thread is stopped, blocked, or the calling one.
-            unsafe {
-                thread.for_each_stack_part(from, base, |low, high| {
-                    if low < high {
-                        visit(tid, low, high);
-                    }
-                });
-            }
         });
     }
 

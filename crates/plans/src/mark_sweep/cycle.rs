@@ -222,7 +222,7 @@ impl Heap {
 
     /// Bytes that are to be allocated during a round of a cycle, at the most.
     fn most_in_cycle(&self) -> usize {
-        let interval = heap_size::least_between_collections(&self.measure(0, 0, false));
+        let interval = heap_size::least_between_collections(&self.measure(0, 0));
         (interval / cycle::ALLOWANCE).max(heap_size::LEAST_GROWTH)
     }
 

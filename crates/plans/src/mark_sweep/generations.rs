@@ -317,7 +317,7 @@ impl Heap {
             composite: self.space.census.composite_bytes,
             roots: self.root_bytes,
             even_if_small: self.options.stress != 0,
-            interval: heap_size::least_between_collections(&self.measure(0, 0, false)),
+            interval: heap_size::least_between_collections(&self.measure(0, 0)),
             patience: generations.patience,
             rest: self.rest(),
             kept: generations.kept,

@@ -15,7 +15,7 @@ use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::log_file::LogFile;
 use gleaner_os::topology::Topology;
 use gleaner_os::written::Unavailable;
-use gleaner_os::{clock, refusal, signals};
+use gleaner_os::{clock, mappings, refusal, signals};
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
@@ -25,7 +25,6 @@ use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext};
 use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
-use crate::mark_sweep::collect::LeaderStack;
 use crate::mark_sweep::cycle::Cycle;
 use crate::mark_sweep::decide::dying_links::DyingLinks;
 use crate::mark_sweep::decide::extent::Extent;
@@ -37,6 +36,7 @@ use crate::mark_sweep::mutator::Mutators;
 use crate::mark_sweep::room::Room;
 use crate::mark_sweep::roots::{LibraryList, Roots};
 use crate::mark_sweep::snapshot::Snapshots;
+use crate::mark_sweep::stacks::LeaderStack;
 use crate::mark_sweep::stop::protocol::World;
 use crate::mark_sweep::view::HeapView;
 use crate::mark_sweep::weak::Weak;
@@ -143,6 +143,8 @@ pub struct Heap {
     pub root_bytes: usize,
     /// Set while roots are pushed.
     pub leader_stack: Option<LeaderStack>,
+    /// Whether a thread was ever stopped on a stack that is not known.
+    pub(crate) has_unknown_stacks: bool,
     /// How fast things go, under `heap-sizing=balanced`.
     pub pace: Pace,
     /// What the limits of control groups leave.
@@ -270,6 +272,7 @@ impl Heap {
             freed_before: 0,
             root_bytes: 0,
             leader_stack: None,
+            has_unknown_stacks: false,
             pace: Pace::default(),
             room: Room::NONE,
             dying_links: DyingLinks::default(),
@@ -311,7 +314,7 @@ impl Heap {
         };
         let measured = Measurements {
             may_collect: false,
-            ..self.measure(needed, 1, false)
+            ..self.measure(needed, 1)
         };
         self.follow(heap_size::decide(&measured))
     }
@@ -326,7 +329,10 @@ impl Heap {
         if self.settings.limit != 0 {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
-        let mut measured = self.measure(needed, attempts, foreign_stack);
+        let mut measured = Measurements {
+            hidden_stacks: foreign_stack && attempts == 0 && !mappings::can_be_read(),
+            ..self.measure(needed, attempts)
+        };
         measured.left = self.ask_room_if_due(&measured);
         if self.cycle.is_under_way() && measured.may_collect && !foreign_stack && attempts < 2 {
             return self.remedy_in_cycle(&measured);
@@ -391,12 +397,7 @@ impl Heap {
         }
     }
 
-    pub(crate) fn measure(
-        &self,
-        needed: usize,
-        attempts: usize,
-        foreign_stack: bool,
-    ) -> Measurements {
+    pub(crate) fn measure(&self, needed: usize, attempts: usize) -> Measurements {
         let census = self.surely_live();
         let allocated = self.allocated();
         let new_finalizers = self
@@ -422,7 +423,7 @@ impl Heap {
             may_grow: self.settings.may_grow,
             attempts,
             retries: self.settings.retries + 1,
-            foreign_stack,
+            hidden_stacks: false,
             finalizers_due: new_finalizers > 500
                 && self.settings.bytes_per_finalizer != 0
                 && allocated / new_finalizers < self.settings.bytes_per_finalizer,
@@ -453,7 +454,7 @@ impl Heap {
 
     /// Whether enough was allocated that a collection is due (`GC_collect_a_little`).
     pub fn is_collection_due(&self) -> bool {
-        let measured = self.measure(0, 0, false);
+        let measured = self.measure(0, 0);
         measured.may_collect
             && (heap_size::is_enough_allocated(&measured) || heap_size::is_scarce(&measured))
     }

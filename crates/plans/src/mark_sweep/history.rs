@@ -99,7 +99,7 @@ impl Heap {
             self.space.used_bytes(),
             usize::try_from(allocated).unwrap_or(usize::MAX),
             self.dying_links.last_bytes(),
-            heap_size::least_between_collections(&self.measure(0, 0, false)),
+            heap_size::least_between_collections(&self.measure(0, 0)),
             self.space.initial_capacity,
         );
     }

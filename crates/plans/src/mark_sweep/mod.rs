@@ -21,6 +21,7 @@ pub mod roots;
 pub mod snapshot;
 pub mod stacks;
 pub mod stop;
+mod unnamed_stacks;
 pub mod view;
 pub mod weak;
 

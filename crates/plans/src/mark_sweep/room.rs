@@ -90,7 +90,7 @@ impl Heap {
             return;
         }
         let held = self.held();
-        self.room.ask(held, enough(&self.measure(0, 0, false)));
+        self.room.ask(held, enough(&self.measure(0, 0)));
         if let Some(left) = self.room.left(held) {
             let least = self.space.used_bytes().saturating_add(LEAST_GROWTH);
             let most = held.saturating_add(left).max(least);

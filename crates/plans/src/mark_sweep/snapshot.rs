@@ -400,6 +400,7 @@ impl Heap {
                 });
             }
         });
+        self.write_unnamed_stacks(out, places, stack_pointer, client);
         out.line(format_args!("root uncollectable"));
         self.space.for_each_inner_root(|start, _| {
             // SAFETY: a root is an object, or was one.
@@ -431,6 +432,35 @@ impl Heap {
         unsafe {
             self.engine.take_targets(&mut |base| target(out, base));
         }
+    }
+
+    /// What may be stacks is a root for each mapping in which something is found.
+    fn write_unnamed_stacks(
+        &self,
+        out: &mut Writer,
+        places: &mut Places,
+        stack_pointer: Address,
+        client: &dyn Client,
+    ) {
+        let context = &*self.context;
+        let mut last = (0, 0);
+        self.for_each_unnamed_page(stack_pointer, client, &mut |mapping, address, words| {
+            let low = Address::of(words.as_ptr());
+            let high = low.add(size_of_val(words));
+            // SAFETY: a copy of the page, of this thread's alone.
+            unsafe {
+                context.for_each_reference(low, high, FROM_STACK, &mut |at, found| {
+                    if core::mem::replace(&mut last, mapping) != mapping {
+                        let (low, high) = mapping;
+                        out.line(format_args!(
+                            "root static {low:x} {high:x} memory that may be a stack"
+                        ));
+                    }
+                    places.add(&found);
+                    word(out, address.add(at.offset_from(low)), found);
+                });
+            }
+        });
     }
 
     fn is_marked(&self, object: Address) -> bool {

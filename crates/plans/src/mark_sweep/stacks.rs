@@ -5,13 +5,17 @@
 //! the memory between the stack pointer and the cold end: on the known stack all of it can be read, and no stack of
 //! another kind is joined to it so. On such a foreign stack both are scanned as far as their memory reaches: the known
 //! stack, which has somewhere the frames that switched away, and the foreign one from the stack pointer up. What the
-//! program registered as roots is scanned anyway. Stacks of coroutines that do not run are the program's to name.
+//! program registered as roots is scanned anyway. From then on there may be stacks of coroutines that do not run: where the
+//! program names none, all memory that may hold some is scanned (`unnamed_stacks`).
 //!
 //! Runs under the allocator lock; the thread is stopped, in a blocking region, or the calling one.
 
 use gleaner_mem::Address;
-use gleaner_os::memory;
+use gleaner_os::threads::ThreadId;
+use gleaner_os::{memory, threads};
 
+use crate::mark_sweep::collect::Client;
+use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::mutator::Mutator;
 
 /// Memory below a cold end that was found readable. It is probed downwards, so that each page is asked about once: a
@@ -37,9 +41,10 @@ impl ProbedStack {
         near && self.probe(pointer) <= pointer
     }
 
-    /// The lowest address from which all memory up to the cold end can be read.
-    fn lowest(&mut self) -> Address {
-        self.probe(Address::new(self.base.word().saturating_sub(MOST_KNOWN)))
+    /// The lowest address from which all memory up to the cold end can be read. It is not kept: another stack may lie below.
+    fn lowest(&self) -> Address {
+        let most = self.base.word().saturating_sub(MOST_KNOWN);
+        Address::new(memory::readable_start(most, self.low.word()))
     }
 
     /// The lowest address that is known to reach the cold end, after a look as far down as `most`.
@@ -58,7 +63,7 @@ impl Mutator {
     }
 
     /// Calls `visit` with each part of the stack to scan, for a thread whose frames end at `stack_pointer` and whose
-    /// stack has its cold end at `base`.
+    /// stack has its cold end at `base`; whether it runs on another stack than that.
     ///
     /// # Safety
     /// The thread must be stopped, blocked, or the calling one.
@@ -67,13 +72,13 @@ impl Mutator {
         stack_pointer: Address,
         base: Address,
         mut visit: impl FnMut(Address, Address),
-    ) {
+    ) -> bool {
         if stack_pointer != base && !self.is_on_known_stack(stack_pointer, base) {
             let most = stack_pointer.word().saturating_add(MOST_FOREIGN);
             let end = memory::readable_end(stack_pointer.word(), most);
             visit(stack_pointer, Address::new(end));
             visit(self.probed.lowest(), base);
-            return;
+            return true;
         }
         let mut low = stack_pointer;
         for section in self.active.iter().rev() {
@@ -89,11 +94,87 @@ impl Mutator {
         } else {
             visit(low, base);
         }
+        false
+    }
+
+    /// What is known of the thread's own stack: from the lowest frame that was found on it to its cold end. Empty for a thread that
+    /// is gone.
+    pub(crate) fn known_stack(&self) -> (usize, usize) {
+        if self.gone {
+            return (0, 0);
+        }
+        (self.probed.low.word(), self.probed.base.word())
     }
 
     fn is_on_alt_stack(&self, stack_pointer: Address) -> bool {
         self.alt_stack.bytes != 0
             && stack_pointer.offset_from(self.alt_stack.low) < self.alt_stack.bytes
+    }
+}
+
+/// The stack that the collection itself runs on, while roots are pushed.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaderStack {
+    /// Where the scan of it starts.
+    pub(crate) pointer: Address,
+    /// Bytes of all stacks, once they were scanned.
+    pub(crate) scanned: Option<usize>,
+}
+
+impl Heap {
+    /// Scans the stacks of all threads, as the client says at this moment where they are; returns their bytes. Only
+    /// while roots are pushed; at other times it does nothing.
+    pub fn push_stacks(&mut self, client: &dyn Client) -> usize {
+        let Some(leader) = self.leader_stack else {
+            return 0;
+        };
+        let mut bytes = 0;
+        let unknown = self.for_each_stack_part(leader.pointer, client, &mut |_, low, high| {
+            bytes += high.offset_from(low);
+            // SAFETY: a part of the stack of a thread that is stopped, blocked, or the calling one.
+            unsafe { self.engine.scan_stack(low, high) };
+        });
+        self.has_unknown_stacks |= unknown;
+        self.leader_stack = Some(LeaderStack {
+            scanned: Some(leader.scanned.unwrap_or(0).max(bytes)),
+            ..leader
+        });
+        bytes
+    }
+
+    /// Calls `visit` with each part of a stack that is scanned, and its thread; the calling thread's stack from
+    /// `stack_pointer` on. Whether a thread runs on a stack that is not known. The world must be stopped.
+    pub(crate) fn for_each_stack_part(
+        &self,
+        stack_pointer: Address,
+        client: &dyn Client,
+        visit: &mut dyn FnMut(ThreadId, Address, Address),
+    ) -> bool {
+        let mut unknown = false;
+        let own = threads::current_tid();
+        self.mutators.for_each(|thread| {
+            // SAFETY: records stay mapped, the lock guards these fields, and this is the one reference to the record.
+            let thread = unsafe { &mut *thread };
+            if thread.gone {
+                return;
+            }
+            let tid = thread.tid;
+            let found = match () {
+                () if tid == own => stack_pointer,
+                () if thread.is_blocked() => thread.blocked_at,
+                () => Address::new(thread.station.stack_pointer()),
+            };
+            let (from, base) = client.stack_of(thread, found);
+            // SAFETY: the thread is stopped, blocked, or the calling one.
+            unknown |= unsafe {
+                thread.for_each_stack_part(from, base, |low, high| {
+                    if low < high {
+                        visit(tid, low, high);
+                    }
+                })
+            };
+        });
+        unknown
     }
 }
 

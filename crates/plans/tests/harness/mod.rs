@@ -70,6 +70,9 @@ impl Client for Quiet {
     fn thread_moment(&self, _heap: &mut Heap, _moment: Moment, _thread: *mut Mutator) {}
     fn settle_toggle_refs(&self, _heap: &mut Heap) {}
     fn push_other_roots(&self, _heap: &mut Heap) {}
+    fn names_stacks(&self) -> bool {
+        true
+    }
     fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address) {
         // A thread without a base has no stack to scan: it ends where it begins.
         let base = if thread.stack_base.is_null() {

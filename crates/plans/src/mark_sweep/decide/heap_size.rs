@@ -9,9 +9,8 @@
 //! smaller steps, too. A sixteenth of the heap is allocated between collections in any case, or a heap that fills its limit,
 //! or whose group is full of others' memory, would hardly do anything else.
 //!
-//! On a stack that the collector does not know and the program has not named, collecting is put off for a while: a
-//! collection there scans what can be found of the stacks, but coroutines that do not run and were not registered are not
-//! found. The while is bounded, since most programs that run on such stacks name them only when a collection asks.
+//! On a stack that the collector does not know and the program has not named, a collection scans all memory in which stacks of
+//! coroutines may lie. Where the system does not say what is mapped, nothing is collected there as long as the heap may grow.
 
 /// What is known when an allocation does not fit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,8 +51,8 @@ pub struct Measurements {
     pub retries: usize,
     /// Whether finalizers registered since the last collection call for one.
     pub finalizers_due: bool,
-    /// Whether the allocating thread runs on a stack that is not known, and that the program has not named.
-    pub foreign_stack: bool,
+    /// Whether there are stacks that neither the collector knows nor the program has named, and that cannot be looked for.
+    pub hidden_stacks: bool,
 }
 
 /// What to do.
@@ -77,8 +76,6 @@ const MOST_GROWTH: usize = 16 << 20;
 /// What a collection costs besides scanning, as bytes of roots. Stock libgc scans 256 KiB of tables of its own in each, so
 /// programs never saw collections come sooner than these ask for: not before their runtimes are initialised.
 const FIXED_COST: usize = 256 << 10;
-/// Bytes that are allocated on a stack that is not known before a collection, where twice the usual is less.
-const PUT_OFF: usize = 32 << 20;
 
 /// However little is left, as much is allocated between two collections: the part of the heap, and bytes.
 const SCARCE_PART: usize = 16;
@@ -144,11 +141,11 @@ pub fn decide(m: &Measurements) -> Decision {
         m.attempts < MOST_CONTENDED && allocated_enough
     };
     let target = grown(m, must_have, ceiling);
+    if m.hidden_stacks && m.may_grow && must_have <= ceiling {
+        return Decision::Grow(target, "not collected where stacks cannot be found");
+    }
     if m.may_collect && m.attempts == 0 && is_scarce(m) {
         return Decision::CollectEverything("a control group has little memory left");
-    }
-    if m.foreign_stack && m.may_grow && must_have <= ceiling && m.attempts == 0 && is_put_off(m) {
-        return Decision::Grow(target, "not collected on a stack that is not known");
     }
     if m.may_collect && pays {
         return Decision::Collect(if m.finalizers_due {
@@ -179,11 +176,6 @@ pub fn decide(m: &Measurements) -> Decision {
     } else {
         "growth is forbidden"
     })
-}
-
-/// Whether a collection on a stack that is not known has to wait.
-fn is_put_off(m: &Measurements) -> bool {
-    m.may_collect && m.allocated < PUT_OFF.max(least_between_collections(m).saturating_mul(2))
 }
 
 /// The capacity after one step of growth.
@@ -320,56 +312,28 @@ mod tests {
         assert_eq!(decide(&last), Decision::GiveUp("the heap limit is reached"));
     }
 
-    /// The bytes that are allocated before a collection, in steps of a block.
-    fn allocated_before_a_collection(mut m: Measurements) -> usize {
-        loop {
-            match decide(&m) {
-                Decision::Grow(to, reason) => {
-                    assert_eq!(reason, "not collected on a stack that is not known");
-                    assert!(to > m.capacity);
-                    m.capacity = to;
-                }
-                Decision::Collect(reason) => {
-                    assert_eq!(reason, "enough was allocated");
-                    return m.allocated;
-                }
-                other => panic!("{other:?}"),
-            }
-            let room = m.capacity - m.used;
-            (m.used, m.allocated) = (m.used + room, m.allocated + room);
-        }
-    }
-
     #[test]
-    fn on_a_foreign_stack_a_collection_waits_for_a_bounded_while() {
-        let foreign = Measurements {
-            foreign_stack: true,
+    fn where_stacks_are_hidden_it_grows_as_long_as_it_can() {
+        let hidden = Measurements {
+            hidden_stacks: true,
             ..usual()
         };
-        let waited = allocated_before_a_collection(foreign);
-        assert!(
-            (PUT_OFF..PUT_OFF + MOST_GROWTH).contains(&waited),
-            "{waited}"
-        );
-        // A large heap waits for as much again as it usually allocates.
-        let large = Measurements {
-            capacity: 300 << 20,
-            used: 300 << 20,
-            allocated: 0,
-            composite: 150 << 20,
-            ..foreign
-        };
-        let twice = 2 * least_between_collections(&large);
-        let waited = allocated_before_a_collection(large);
-        assert!((twice..twice + MOST_GROWTH).contains(&waited), "{waited}");
-    }
-
-    #[test]
-    fn on_a_foreign_stack_nothing_waits_that_cannot_grow() {
+        let reason = "not collected where stacks cannot be found";
+        for m in [
+            hidden,
+            Measurements {
+                allocated: 1 << 40,
+                left: Some(0),
+                ..hidden
+            },
+        ] {
+            assert!(
+                matches!(decide(&m), Decision::Grow(to, why) if to > m.capacity && why == reason)
+            );
+        }
         let limited = Measurements {
             limit: 11 << 20,
-            foreign_stack: true,
-            ..usual()
+            ..hidden
         };
         assert!(matches!(decide(&limited), Decision::Grow(to, _) if to == 11 << 20));
         let full = Measurements {
@@ -383,11 +347,6 @@ mod tests {
             ..limited
         };
         assert_eq!(decide(&rigid), Decision::Collect("enough was allocated"));
-        let tried = Measurements {
-            attempts: 1,
-            ..limited
-        };
-        assert_eq!(decide(&tried), Decision::Collect("enough was allocated"));
     }
 
     #[test]

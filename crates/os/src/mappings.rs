@@ -1,0 +1,303 @@
+//! The memory of the process that no file on disk holds: where programs have what they allocate, stacks of coroutines among it.
+//!
+//! It is read by copying ([`for_each_page`]): threads that the collector does not stop may unmap memory meanwhile, and then a copy
+//! is refused where a read would fault. Pages that were never touched are left out where the kernel tells of them.
+//!
+//! Any thread, any state of the world; no allocation, no lock.
+
+use core::ffi::CStr;
+
+use crate::memory::{self, page_size};
+use crate::output::{Fd, open_read};
+use crate::syscall::{Errno, call};
+use crate::{own_ranges, procfs, stacks};
+
+/// The words of a page.
+pub const PAGE_WORDS: usize = page_size() / size_of::<usize>();
+
+const MAPS: &CStr = c"/proc/self/maps";
+
+/// A range of addresses: from the first to behind the last.
+pub type Range = (usize, usize);
+
+/// The most of a mapping that is looked through where the kernel does not tell which pages were touched.
+const MOST_UNTOLD: usize = 1 << 30;
+
+/// The mapping that a line of /proc/self/maps is of, if it can be written and no file on disk holds it. Stacks that grow by
+/// themselves are those of first threads, which have a name of their own.
+fn mapping_of(line: &[u8]) -> Option<Range> {
+    let range = stacks::mapping_bounds(line)?;
+    let mut fields = line
+        .split(|&byte| byte == b' ')
+        .filter(|field| !field.is_empty());
+    let access = fields.nth(1)?;
+    let inode = fields.nth(2)?;
+    let name = fields.next().unwrap_or_default();
+    let is_private = access.get(3) == Some(&b'p');
+    let is_nobodys = name.is_empty() || name == b"[heap]" || name.starts_with(b"[anon");
+    let has_no_disk = [&b"/dev/zero"[..], b"/memfd:", b"/SYSV"]
+        .iter()
+        .any(|of| name.starts_with(of));
+    let counts = (is_private && inode == b"0" && is_nobodys) || has_no_disk;
+    (access.starts_with(b"rw") && counts).then_some(range)
+}
+
+/// Whether [`for_each_page`] would find what there is.
+pub fn can_be_read() -> bool {
+    own_ranges::are_all_known() && open_read(MAPS).map(Fd::close).is_some()
+}
+
+/// Calls `visit` with a copy of each page of memory of the program's own, and with its address and the mapping that it lies in.
+/// `hidden` says of an address which range above it, the first to end, is left out beside what is the collector's.
+/// False where the system does not say what is mapped.
+pub fn for_each_page(
+    hidden: &mut dyn FnMut(usize) -> Option<Range>,
+    visit: &mut dyn FnMut(Range, usize, &[usize; PAGE_WORDS]),
+) -> bool {
+    let touched = Touched(open_read(c"/proc/self/pagemap"));
+    procfs::lines(MAPS, |line| {
+        if let Some(mapping) = mapping_of(line) {
+            let mut left_out = |address| {
+                let own = own_ranges::first_above(address);
+                let hidden = hidden(address);
+                own.into_iter().chain(hidden).min_by_key(|&(_, end)| end)
+            };
+            without(mapping, &mut left_out, &mut |part| {
+                copy_pages(mapping, part, &touched, visit);
+            });
+        }
+        true
+    })
+}
+
+/// Calls `visit` with the parts of a range that are not left out.
+fn without(
+    (low, high): Range,
+    left_out: &mut dyn FnMut(usize) -> Option<Range>,
+    visit: &mut dyn FnMut(Range),
+) {
+    let mut at = low;
+    while at < high {
+        let (start, end) = left_out(at).unwrap_or((high, high));
+        if at < start.min(high) {
+            visit((at, start.min(high)));
+        }
+        at = end;
+    }
+}
+
+/// Copies whole pages: a part that begins or ends inside a page loses what lies outside of it.
+fn copy_pages(
+    mapping: Range,
+    (low, high): Range,
+    touched: &Touched,
+    visit: &mut dyn FnMut(Range, usize, &[usize; PAGE_WORDS]),
+) {
+    const AT_ONCE: usize = 64;
+    let high = if touched.0.is_some() {
+        high
+    } else {
+        high.min(low.saturating_add(MOST_UNTOLD))
+    };
+    let mut page = low & !(page_size() - 1);
+    let mut copy = [0; PAGE_WORDS];
+    while page < high {
+        let pages = (high - page).div_ceil(page_size()).min(AT_ONCE);
+        let wanted = touched.of(page, pages);
+        for number in (0..pages).filter(|number| wanted >> number & 1 != 0) {
+            let start = page + number * page_size();
+            if copy_page(start, &mut copy) {
+                let words = size_of::<usize>();
+                let (below, above) = (
+                    low.saturating_sub(start),
+                    high.min(start + page_size()) - start,
+                );
+                copy[..below / words].fill(0);
+                copy[above.div_ceil(words)..].fill(0);
+                visit(mapping, start, &copy);
+            }
+        }
+        page += pages * page_size();
+    }
+}
+
+/// Copies a page; false where it cannot be read.
+fn copy_page(start: usize, copy: &mut [usize; PAGE_WORDS]) -> bool {
+    let ours = [copy.as_mut_ptr() as usize, page_size()];
+    let theirs = [start, page_size()];
+    let arguments = [
+        crate::threads::current_process() as usize,
+        ours.as_ptr() as usize,
+        1,
+        theirs.as_ptr() as usize,
+        1,
+        0,
+    ];
+    // SAFETY: the kernel writes no more than the page of words that is named first, and answers for the other.
+    match unsafe { call(libc::SYS_process_vm_readv, arguments) } {
+        Ok(bytes) => bytes == page_size(),
+        Err(Errno(libc::EFAULT)) => false,
+        // Where nobody may ask (a filter of system calls), it is read.
+        Err(_) if memory::is_readable(start, page_size()) => {
+            for (number, word) in copy.iter_mut().enumerate() {
+                // SAFETY: the page can be read, and no reference to it is made: others may write to it.
+                *word = unsafe { (start as *const usize).add(number).read_volatile() };
+            }
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// Which pages of the process were touched: eight bytes for each.
+struct Touched(Option<Fd>);
+
+impl Touched {
+    /// A bit for each of up to 64 pages from `start` on: whether it is in memory, or was swapped out; all, where that is not told.
+    fn of(&self, start: usize, pages: usize) -> u64 {
+        const ENTRY: usize = size_of::<u64>();
+        const PRESENT_OR_SWAPPED: u64 = 3 << 62;
+        let mut entries = [0u8; 64 * ENTRY];
+        let wanted = &mut entries[..pages * ENTRY];
+        let length = wanted.len();
+        let read = self
+            .0
+            .and_then(|file| file.read_at(start / page_size() * ENTRY, wanted));
+        if read != Some(length) {
+            return u64::MAX;
+        }
+        let (entries, _) = entries[..length].as_chunks::<ENTRY>();
+        entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| u64::from_ne_bytes(**entry) & PRESENT_OR_SWAPPED != 0)
+            .fold(0, |bits, (number, _)| bits | 1 << number)
+    }
+}
+
+impl Drop for Touched {
+    fn drop(&mut self) {
+        if let Some(file) = self.0 {
+            file.close();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_memory_that_no_file_holds_counts() {
+        let counts = |line: &[u8]| mapping_of(line) == Some((0x7f00, 0x8f00));
+        for (line, expected) in [
+            ("7f00-8f00 rw-p 00000000 00:00 0 ", true),
+            ("7f00-8f00 rw-p 00000000 00:00 0", true),
+            ("7f00-8f00 rwxp 00000000 00:00 0   [heap]", true),
+            (
+                "7f00-8f00 rw-p 00000000 00:00 0   [anon: glibc: malloc]",
+                true,
+            ),
+            (
+                "7f00-8f00 rw-s 00000000 00:01 77  /dev/zero (deleted)",
+                true,
+            ),
+            (
+                "7f00-8f00 rw-s 00000000 00:01 77  /memfd:stacks (deleted)",
+                true,
+            ),
+            ("7f00-8f00 r--p 00000000 00:00 0 ", false),
+            ("7f00-8f00 ---p 00000000 00:00 0 ", false),
+            ("7f00-8f00 rw-p 00000000 00:00 0   [stack]", false),
+            (
+                "7f00-8f00 rw-p 00012000 08:01 999 /usr/lib/libc.so.6",
+                false,
+            ),
+            ("7f00-8f00 rw-s 00012000 08:01 999 /var/lib/data", false),
+            ("nonsense", false),
+            ("", false),
+        ] {
+            assert_eq!(counts(line.as_bytes()), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_cut_out() {
+        let parts = |left_out: &[Range]| {
+            let mut found = Vec::new();
+            let mut first_above = |at| {
+                left_out
+                    .iter()
+                    .copied()
+                    .filter(|&(_, end)| end > at)
+                    .min_by_key(|&(_, end)| end)
+            };
+            without((100, 200), &mut first_above, &mut |part| found.push(part));
+            found
+        };
+        assert_eq!(parts(&[]), [(100, 200)]);
+        assert_eq!(parts(&[(0, 100), (200, 300)]), [(100, 200)]);
+        assert_eq!(
+            parts(&[(0, 120), (140, 150), (180, 300)]),
+            [(120, 140), (150, 180)]
+        );
+        assert_eq!(parts(&[(110, 130), (120, 150)]), [(100, 110), (150, 200)]);
+        assert_eq!(parts(&[(0, 300)]), []);
+    }
+
+    /// A page of the program's is found with what was written to it; neither one that was never touched, nor one of the
+    /// collector's, nor what is hidden.
+    #[test]
+    fn pages_that_were_written_are_found() {
+        const SECRET: usize = 0x5ec2_e700_0000_0001;
+        let pages = 4;
+        // SAFETY: a new mapping, which disturbs nothing.
+        let mapped = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                pages * page_size(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(mapped, libc::MAP_FAILED);
+        let low = mapped as usize;
+        let own = memory::map(page_size()).unwrap();
+        let write = |address: usize| {
+            // SAFETY: mapped above.
+            unsafe { (address as *mut usize).write_volatile(SECRET) }
+        };
+        write(low + 40);
+        write(low + 3 * page_size() + 16);
+        write(low + 3 * page_size() + 32);
+        write(own.as_ptr() as usize);
+        let mut found = Vec::new();
+        let mut hidden = |at| {
+            let range = (low + 3 * page_size() + 24, low + 4 * page_size());
+            (range.1 > at).then_some(range)
+        };
+        let told = for_each_page(&mut hidden, &mut |mapping, start, words| {
+            if (low..low + pages * page_size()).contains(&start) {
+                assert!(mapping.0 <= low && low + pages * page_size() <= mapping.1);
+                assert_ne!(start, low + page_size());
+            }
+            assert_ne!(start, own.as_ptr() as usize);
+            let at = words
+                .iter()
+                .enumerate()
+                .filter(|(_, word)| **word == SECRET);
+            found.extend(at.map(|(number, _)| start + number * 8));
+        });
+        assert!(told && can_be_read());
+        found.retain(|at| (low..low + pages * page_size()).contains(at));
+        assert_eq!(found, [low + 40, low + 3 * page_size() + 16]);
+        // SAFETY: mapped above, and used no more.
+        unsafe {
+            libc::munmap(mapped, pages * page_size());
+            memory::unmap(own, page_size());
+        }
+        assert!(!copy_page(low, &mut [0; PAGE_WORDS]));
+    }
+}
