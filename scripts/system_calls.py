@@ -28,7 +28,7 @@ TABLE = os.path.join(ROOT, "docs", "system-calls.tsv")
 PAGE = os.path.join(ROOT, "docs", "system-calls.md")
 # The phases, in the order of the page. The Makefile of tests/conformance and sandbox.c name those after the start, too.
 AFTER = ["allocation", "collection", "stop", "helpers", "threads", "fork", "exit"]
-PHASES = ["start", *AFTER, "message", "stack base", "refused memory", "old kernels", "incremental",
+PHASES = ["start", *AFTER, "message", "stack base", "unnamed stacks", "refused memory", "old kernels", "incremental",
           "log, statistics, snapshots", "precise heap"]
 MAKERS = ["us", "C library", "kernel"]
 INTRODUCTION = """\
@@ -53,6 +53,8 @@ limits of control groups, where there are any. A program that closes all its des
   refuses each of them, before and after the start.
 - **A filter that kills** must let the calls through that are named above. `markers=1` (`GC_MARKERS=1`) avoids threads: then no call of
   *helpers* is made. Incremental mode, logs and snapshots make calls of their own: turn them on before the filter.
+- **Coroutines on stacks that the program does not name** ([heap-size.md](heap-size.md)) are looked for with the calls of *unnamed
+  stacks*. A program that confines itself with a filter that kills names its stacks, or lets these calls through.
 - **systemd:** `SystemCallFilter=@system-service` (systemd 252) has every call of this page but `mincore`, which kernels before 5.14
   need, and `perf_event_open`, which only the lab makes.
 - **Docker's default profile** lets all calls after the start through but `clone3`, for which the C library takes `clone`. It refuses

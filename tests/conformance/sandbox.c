@@ -9,7 +9,7 @@
 
 enum phase {
     start, allocation, collection, stop, helpers, threads, fork_, exit_, message,
-    stack_base, refused_memory, old_kernels, incremental, log_statistics_snapshots, precise_heap,
+    stack_base, unnamed_stacks, refused_memory, old_kernels, incremental, log_statistics_snapshots, precise_heap,
 };
 #define fork fork_
 #define exit exit_
@@ -253,6 +253,30 @@ static void collect_on_a_foreign_stack(void)
     CHECK(is_whole(held, scaled(20000)));
 }
 
+/* What a coroutine refers to while it waits is kept, also where the heap has to grow for that. */
+static void keep_and_wait(void)
+{
+    void **held = list_of(scaled(20000));
+    GC_malloc(3 << 20);
+    swapcontext(&inside, &outside);
+    stayed = is_whole(held, scaled(20000));
+    swapcontext(&inside, &outside);
+}
+
+static void keep_on_a_stack_that_waits(void)
+{
+    getcontext(&inside);
+    inside.uc_stack.ss_sp = mmap(NULL, 512 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(inside.uc_stack.ss_sp != MAP_FAILED);
+    inside.uc_stack.ss_size = 512 << 10;
+    makecontext(&inside, keep_and_wait, 0);
+    swapcontext(&outside, &inside);
+    for (int i = 0; i < 20; i++)
+        list_of(scaled(100000));
+    swapcontext(&outside, &inside);
+    CHECK(stayed);
+}
+
 /* Kernels of this decade tell without a call that usual filters forbid. */
 static void a_foreign_stack_without_mincore(void)
 {
@@ -293,7 +317,10 @@ static void use_all_without(void)
         GC_enable_incremental();
     if (!refuses_at_the_start)
         refuse(refused->number, refused_with);
-    use_all();
+    if (refused->phase == unnamed_stacks)
+        keep_on_a_stack_that_waits();
+    else
+        use_all();
     _exit(h_test_failed ? 1 : 0);
 }
 
@@ -401,6 +428,11 @@ static int is_of_incremental(const struct call *call)
     return call->phase == incremental;
 }
 
+static int is_of_coroutines(const struct call *call)
+{
+    return call->phase == unnamed_stacks && call->number != SYS_mmap;
+}
+
 static void refused_at_the_start(void)
 {
     refuse_each(is_of_start, 1);
@@ -427,6 +459,11 @@ static void refused_to_incremental_mode(void)
     refuse_each(is_of_incremental, 0);
 }
 
+static void refused_to_coroutines(void)
+{
+    refuse_each(is_of_coroutines, 0);
+}
+
 MAIN_BEGIN
     RUN(unusual_calls_after_the_start);
     RUN_GLEANER(the_table_is_enough);
@@ -443,4 +480,5 @@ MAIN_BEGIN
     RUN_GLEANER(a_stop_without_its_signal);
     RUN_GLEANER(refused_to_helpers);
     RUN_GLEANER(refused_to_incremental_mode);
+    RUN_GLEANER(refused_to_coroutines);
 MAIN_END

@@ -6,6 +6,7 @@
 #include <gc/gc_typed.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <ucontext.h>
 
 static char directory[] = "/tmp/gleaner-snapshot-XXXXXX";
 
@@ -532,6 +533,36 @@ static void other_threads_have_their_stacks(void)
     tidy();
 }
 
+static ucontext_t outside_of_coroutine, coroutine;
+static void keep_in_a_coroutine(void)
+{
+    shared->kept = GC_malloc(4000);
+    GC_gcollect();
+    swapcontext(&coroutine, &outside_of_coroutine);
+}
+
+static void collect_beside_a_coroutine(void)
+{
+    GC_INIT();
+    getcontext(&coroutine);
+    coroutine.uc_stack.ss_sp = malloc(256 << 10);
+    coroutine.uc_stack.ss_size = 256 << 10;
+    makecontext(&coroutine, keep_in_a_coroutine, 0);
+    swapcontext(&outside_of_coroutine, &coroutine);
+    GC_gcollect();
+}
+
+static void coroutines_that_wait_have_their_memory(void)
+{
+    static const char expected[] = " memory that may be a stack\n";
+    prepare();
+    in_child(with_path("%n", ",snapshot-at=collection"), collect_beside_a_coroutine);
+    read_snapshot("2");
+    const char *found = root_of(shared->kept);
+    CHECK(strncmp(strchr(found, '\n') + 1 - strlen(expected), expected, strlen(expected)) == 0);
+    tidy();
+}
+
 /* Whether that object is a target of the root of that name. */
 static int is_kept_by(const char *root_line, const void *base)
 {
@@ -759,6 +790,7 @@ MAIN_BEGIN
     RUN_GLEANER(a_signal_is_obeyed_at_the_end_at_the_latest);
     RUN_GLEANER(what_cannot_be_written_stops_nothing);
     RUN_GLEANER(other_threads_have_their_stacks);
+    RUN_GLEANER(coroutines_that_wait_have_their_memory);
     RUN_GLEANER(what_the_collector_keeps_has_roots);
     RUN_GLEANER(only_what_counts_as_a_pointer_is_shown);
     RUN_GLEANER(a_little_more_is_no_new_peak);

@@ -12,6 +12,7 @@ use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
+use gleaner_plans::mark_sweep::stacks::StackKnown;
 use gleaner_plans::mark_sweep::stop::signal::{here, on_suspend};
 use gleaner_plans::mark_sweep::view::HeapView;
 
@@ -169,17 +170,23 @@ pub fn names_stacks() -> bool {
     NAMES_STACKS.load(Ordering::Relaxed) || CALLBACKS.sp_corrector.get().is_some()
 }
 
-/// Whether the calling thread runs on a stack that the collector does not know, in a program that has named none. Under the
-/// lock.
-pub fn is_on_foreign_stack() -> bool {
+/// What is known of the stack that the calling thread runs on. Under the lock.
+pub fn stack_known() -> StackKnown {
     let record = Mutator::current();
-    if record.is_null() || names_stacks() {
-        return false;
+    if names_stacks() {
+        return StackKnown::Named;
+    }
+    if record.is_null() {
+        return StackKnown::Own;
     }
     // SAFETY: the calling thread's own record, under the lock.
     let thread = unsafe { &mut *record };
     let base = stack_base(thread);
-    !thread.is_on_known_stack(here(), base)
+    if thread.is_on_known_stack(here(), base) {
+        StackKnown::Own
+    } else {
+        StackKnown::Foreign
+    }
 }
 
 /// The cold end of a thread's stack: where the client says that it is.

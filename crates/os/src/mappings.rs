@@ -1,24 +1,28 @@
 //! The memory of the process that no file on disk holds: where programs have what they allocate, stacks of coroutines among it.
 //!
-//! It is read by copying ([`for_each_page`]): threads that the collector does not stop may unmap memory meanwhile, and then a copy
+//! It is read by copying ([`Copier`]): threads that the collector does not stop may unmap memory meanwhile, and then a copy
 //! is refused where a read would fault. Pages that were never touched are left out where the kernel tells of them.
 //!
 //! Any thread, any state of the world; no allocation, no lock.
 
 use core::ffi::CStr;
+use core::ptr::NonNull;
 
 use crate::memory::{self, page_size};
 use crate::output::{Fd, open_read};
 use crate::syscall::{Errno, call};
 use crate::{own_ranges, procfs, stacks};
 
-/// The words of a page.
-pub const PAGE_WORDS: usize = page_size() / size_of::<usize>();
+/// A range of addresses: from the first to behind the last.
+pub type Range = (usize, usize);
+
+const PAGE_WORDS: usize = page_size() / size_of::<usize>();
+type Page = [usize; PAGE_WORDS];
 
 const MAPS: &CStr = c"/proc/self/maps";
 
-/// A range of addresses: from the first to behind the last.
-pub type Range = (usize, usize);
+/// The most pages that are asked about, and copied, with one system call: as many as a word has bits.
+const AT_ONCE: usize = 64;
 
 /// The most of a mapping that is looked through where the kernel does not tell which pages were touched.
 const MOST_UNTOLD: usize = 1 << 30;
@@ -42,19 +46,20 @@ fn mapping_of(line: &[u8]) -> Option<Range> {
     (access.starts_with(b"rw") && counts).then_some(range)
 }
 
-/// Whether [`for_each_page`] would find what there is.
+/// Whether [`for_each_piece`] would find what there is.
 pub fn can_be_read() -> bool {
     own_ranges::are_all_known() && open_read(MAPS).map(Fd::close).is_some()
 }
 
-/// Calls `visit` with a copy of each page of memory of the program's own, and with its address and the mapping that it lies in.
-/// `hidden` says of an address which range above it, the first to end, is left out beside what is the collector's.
+/// Calls `visit` with the memory of the program's own, piece by piece: the mapping that it lies in, its address, and a copy of
+/// its words. `hidden` says of an address which range above it, the first to end, is left out beside what is the collector's.
 /// False where the system does not say what is mapped.
-pub fn for_each_page(
+pub fn for_each_piece(
     hidden: &mut dyn FnMut(usize) -> Option<Range>,
-    visit: &mut dyn FnMut(Range, usize, &[usize; PAGE_WORDS]),
+    visit: &mut dyn FnMut(Range, usize, &[usize]),
 ) -> bool {
     let touched = Touched(open_read(c"/proc/self/pagemap"));
+    let mut copier = Copier::new();
     procfs::lines(MAPS, |line| {
         if let Some(mapping) = mapping_of(line) {
             let mut left_out = |address| {
@@ -62,8 +67,16 @@ pub fn for_each_page(
                 let hidden = hidden(address);
                 own.into_iter().chain(hidden).min_by_key(|&(_, end)| end)
             };
-            without(mapping, &mut left_out, &mut |part| {
-                copy_pages(mapping, part, &touched, visit);
+            without(mapping, &mut left_out, &mut |(low, high)| {
+                let most = low.saturating_add(MOST_UNTOLD);
+                let high = if touched.0.is_some() {
+                    high
+                } else {
+                    high.min(most)
+                };
+                touched.for_each_run((low, high), &mut |run| {
+                    copier.copy_all(run, &mut |start, words| visit(mapping, start, words));
+                });
             });
         }
         true
@@ -86,45 +99,82 @@ fn without(
     }
 }
 
-/// Copies whole pages: a part that begins or ends inside a page loses what lies outside of it.
-fn copy_pages(
-    mapping: Range,
-    (low, high): Range,
-    touched: &Touched,
-    visit: &mut dyn FnMut(Range, usize, &[usize; PAGE_WORDS]),
-) {
-    const AT_ONCE: usize = 64;
-    let high = if touched.0.is_some() {
-        high
-    } else {
-        high.min(low.saturating_add(MOST_UNTOLD))
-    };
-    let mut page = low & !(page_size() - 1);
-    let mut copy = [0; PAGE_WORDS];
-    while page < high {
-        let pages = (high - page).div_ceil(page_size()).min(AT_ONCE);
-        let wanted = touched.of(page, pages);
-        for number in (0..pages).filter(|number| wanted >> number & 1 != 0) {
-            let start = page + number * page_size();
-            if copy_page(start, &mut copy) {
-                let words = size_of::<usize>();
-                let (below, above) = (
-                    low.saturating_sub(start),
-                    high.min(start + page_size()) - start,
-                );
-                copy[..below / words].fill(0);
-                copy[above.div_ceil(words)..].fill(0);
-                visit(mapping, start, &copy);
-            }
+/// Copies memory that others may unmap meanwhile.
+pub struct Copier {
+    one: [Page; 1],
+    /// Where the system gave memory for it.
+    many: Option<NonNull<Page>>,
+}
+
+impl Copier {
+    /// With room for many pages, if the system gives it. While it exists it is the collector's memory, and no one else's.
+    pub fn new() -> Copier {
+        Copier {
+            one: [[0; PAGE_WORDS]],
+            many: memory::map(AT_ONCE * page_size()).map(NonNull::cast),
         }
-        page += pages * page_size();
+    }
+
+    fn buffer(&mut self) -> &mut [Page] {
+        match self.many {
+            // SAFETY: mapped, zero at first, and this one's alone.
+            Some(many) => unsafe { core::slice::from_raw_parts_mut(many.as_ptr(), AT_ONCE) },
+            None => &mut self.one,
+        }
+    }
+
+    /// Calls `visit` with the address and a copy of what can be read of a range, piece by piece.
+    pub fn copy_all(&mut self, (low, high): Range, visit: &mut dyn FnMut(usize, &[usize])) {
+        let mut at = low;
+        while at < high {
+            at = self.copy_up((at, high), visit).saturating_add(page_size()) & !(page_size() - 1);
+        }
+    }
+
+    /// The same up to the first address that cannot be read, or the end of the range: that is returned.
+    pub fn copy_up(&mut self, (low, high): Range, visit: &mut dyn FnMut(usize, &[usize])) -> usize {
+        let mut page = low & !(page_size() - 1);
+        while page < high {
+            let buffer = self.buffer();
+            let wanted = (high - page).div_ceil(page_size()).min(buffer.len());
+            let copied = copy(page, &mut buffer[..wanted]);
+            if copied == 0 {
+                break;
+            }
+            let (from, end) = (low.max(page), high.min(page + copied * page_size()));
+            let (first, last) = (
+                (from - page).div_ceil(size_of::<usize>()),
+                (end - page) / size_of::<usize>(),
+            );
+            visit(
+                page + first * size_of::<usize>(),
+                &buffer.as_flattened()[first..last],
+            );
+            page += copied * page_size();
+        }
+        page.clamp(low, high.max(low))
     }
 }
 
-/// Copies a page; false where it cannot be read.
-fn copy_page(start: usize, copy: &mut [usize; PAGE_WORDS]) -> bool {
-    let ours = [copy.as_mut_ptr() as usize, page_size()];
-    let theirs = [start, page_size()];
+impl Default for Copier {
+    fn default() -> Copier {
+        Copier::new()
+    }
+}
+
+impl Drop for Copier {
+    fn drop(&mut self) {
+        if let Some(many) = self.many {
+            // SAFETY: mapped by `new`, and used no more.
+            unsafe { memory::unmap(many.cast(), AT_ONCE * page_size()) };
+        }
+    }
+}
+
+/// Copies the pages from `start` on, as many as there is room for; how many could be read.
+fn copy(start: usize, pages: &mut [Page]) -> usize {
+    let ours = [pages.as_mut_ptr() as usize, size_of_val(pages)];
+    let theirs = [start, size_of_val(pages)];
     let arguments = [
         crate::threads::current_process() as usize,
         ours.as_ptr() as usize,
@@ -133,19 +183,27 @@ fn copy_page(start: usize, copy: &mut [usize; PAGE_WORDS]) -> bool {
         1,
         0,
     ];
-    // SAFETY: the kernel writes no more than the page of words that is named first, and answers for the other.
+    // SAFETY: the kernel writes no more than the pages that are named first, and answers for the others.
     match unsafe { call(libc::SYS_process_vm_readv, arguments) } {
-        Ok(bytes) => bytes == page_size(),
-        Err(Errno(libc::EFAULT)) => false,
-        // Where nobody may ask (a filter of system calls), it is read.
-        Err(_) if memory::is_readable(start, page_size()) => {
-            for (number, word) in copy.iter_mut().enumerate() {
-                // SAFETY: the page can be read, and no reference to it is made: others may write to it.
-                *word = unsafe { (start as *const usize).add(number).read_volatile() };
-            }
-            true
+        Ok(bytes) => bytes / page_size(),
+        // The kernel may refuse all where it cannot give one.
+        Err(Errno(libc::EFAULT)) if pages.len() > 1 => copy(start, &mut pages[..1]),
+        Err(Errno(libc::EFAULT)) => 0,
+        // Where nobody may ask (a filter of system calls), they are read.
+        Err(_) => {
+            let starts = (start..).step_by(page_size());
+            let readable = starts
+                .zip(pages)
+                .take_while(|&(from, _)| memory::readable_end(from, from + 1) > from);
+            readable
+                .map(|(from, page)| {
+                    for (number, word) in page.iter_mut().enumerate() {
+                        // SAFETY: the page can be read, and no reference to it is made: others may write to it.
+                        *word = unsafe { (from as *const usize).add(number).read_volatile() };
+                    }
+                })
+                .count()
         }
-        Err(_) => false,
     }
 }
 
@@ -153,11 +211,32 @@ fn copy_page(start: usize, copy: &mut [usize; PAGE_WORDS]) -> bool {
 struct Touched(Option<Fd>);
 
 impl Touched {
+    /// Calls `visit` with the parts of a range that were touched.
+    fn for_each_run(&self, (low, high): Range, visit: &mut dyn FnMut(Range)) {
+        let mut group = low & !(page_size() - 1);
+        while group < high {
+            let pages = (high - group).div_ceil(page_size()).min(AT_ONCE);
+            let touched = self.of(group, pages);
+            let mut next = 0;
+            while next < pages {
+                let rest = touched >> next;
+                let run = (rest.trailing_ones() as usize).min(pages - next);
+                if run > 0 {
+                    let first = group + next * page_size();
+                    visit((low.max(first), high.min(first + run * page_size())));
+                }
+                let skipped = (!rest).trailing_ones() as usize;
+                next += run.max(skipped);
+            }
+            group += pages * page_size();
+        }
+    }
+
     /// A bit for each of up to 64 pages from `start` on: whether it is in memory, or was swapped out; all, where that is not told.
     fn of(&self, start: usize, pages: usize) -> u64 {
         const ENTRY: usize = size_of::<u64>();
         const PRESENT_OR_SWAPPED: u64 = 3 << 62;
-        let mut entries = [0u8; 64 * ENTRY];
+        let mut entries = [0u8; AT_ONCE * ENTRY];
         let wanted = &mut entries[..pages * ENTRY];
         let length = wanted.len();
         let read = self
@@ -273,17 +352,18 @@ mod tests {
         write(low + 3 * page_size() + 16);
         write(low + 3 * page_size() + 32);
         write(own.as_ptr() as usize);
-        let mut found = Vec::new();
+        let (mut found, mut words_seen) = (Vec::new(), 0);
         let mut hidden = |at| {
             let range = (low + 3 * page_size() + 24, low + 4 * page_size());
             (range.1 > at).then_some(range)
         };
-        let told = for_each_page(&mut hidden, &mut |mapping, start, words| {
-            if (low..low + pages * page_size()).contains(&start) {
-                assert!(mapping.0 <= low && low + pages * page_size() <= mapping.1);
-                assert_ne!(start, low + page_size());
-            }
+        let told = for_each_piece(&mut hidden, &mut |mapping, start, words| {
             assert_ne!(start, own.as_ptr() as usize);
+            if !(low..low + pages * page_size()).contains(&start) {
+                return;
+            }
+            assert!(mapping.0 <= low && low + pages * page_size() <= mapping.1);
+            words_seen += words.len();
             let at = words
                 .iter()
                 .enumerate()
@@ -291,13 +371,38 @@ mod tests {
             found.extend(at.map(|(number, _)| start + number * 8));
         });
         assert!(told && can_be_read());
-        found.retain(|at| (low..low + pages * page_size()).contains(at));
         assert_eq!(found, [low + 40, low + 3 * page_size() + 16]);
+        assert_eq!(words_seen, PAGE_WORDS + 3);
+        // SAFETY: mapped above.
+        let changed = unsafe {
+            let third = (low + 2 * page_size()) as *mut core::ffi::c_void;
+            libc::mprotect(third, page_size(), libc::PROT_NONE)
+        };
+        assert_eq!(changed, 0);
+        let many = Copier::new();
+        let one = Copier {
+            many: None,
+            ..Copier::new()
+        };
+        for mut copier in [many, one] {
+            let mut pieces = Vec::new();
+            let mut visit =
+                |start: usize, words: &[usize]| pieces.push((start - low, words.len(), words[0]));
+            let end = copier.copy_up((low + 40, low + pages * page_size()), &mut visit);
+            assert_eq!(end, low + 2 * page_size());
+            copier.copy_all(
+                (low + 2 * page_size() + 8, low + 3 * page_size() + 17),
+                &mut visit,
+            );
+            assert_eq!((pieces[0].0, pieces[0].2), (40, SECRET));
+            let words: usize = pieces.iter().map(|piece| piece.1).sum();
+            assert_eq!(words, 2 * PAGE_WORDS - 5 + 2);
+        }
         // SAFETY: mapped above, and used no more.
         unsafe {
             libc::munmap(mapped, pages * page_size());
             memory::unmap(own, page_size());
         }
-        assert!(!copy_page(low, &mut [0; PAGE_WORDS]));
+        assert_eq!(copy(low, &mut [[0; PAGE_WORDS]; 2]), 0);
     }
 }

@@ -36,7 +36,7 @@ use crate::mark_sweep::mutator::Mutators;
 use crate::mark_sweep::room::Room;
 use crate::mark_sweep::roots::{LibraryList, Roots};
 use crate::mark_sweep::snapshot::Snapshots;
-use crate::mark_sweep::stacks::LeaderStack;
+use crate::mark_sweep::stacks::{LeaderStack, StackKnown};
 use crate::mark_sweep::stop::protocol::World;
 use crate::mark_sweep::view::HeapView;
 use crate::mark_sweep::weak::Weak;
@@ -319,9 +319,8 @@ impl Heap {
         self.follow(heap_size::decide(&measured))
     }
 
-    /// What to do about a shortage, and does it if it is growing. `foreign_stack` says that the calling thread runs on
-    /// a stack that is not known, and that the program has not named.
-    pub fn remedy(&mut self, shortage: Shortage, attempts: usize, foreign_stack: bool) -> Remedy {
+    /// What to do about a shortage of a thread that runs on this `stack`, and does it if it is growing.
+    pub fn remedy(&mut self, shortage: Shortage, attempts: usize, stack: StackKnown) -> Remedy {
         let needed = match shortage {
             Shortage::Capacity(bytes) => bytes,
             Shortage::System | Shortage::Range => return self.system_shortage(shortage, attempts),
@@ -329,12 +328,14 @@ impl Heap {
         if self.settings.limit != 0 {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
+        let is_foreign = stack == StackKnown::Foreign;
+        let some_unknown = is_foreign || (self.has_unknown_stacks && stack == StackKnown::Own);
         let mut measured = Measurements {
-            hidden_stacks: foreign_stack && attempts == 0 && !mappings::can_be_read(),
+            hidden_stacks: some_unknown && attempts == 0 && !mappings::can_be_read(),
             ..self.measure(needed, attempts)
         };
         measured.left = self.ask_room_if_due(&measured);
-        if self.cycle.is_under_way() && measured.may_collect && !foreign_stack && attempts < 2 {
+        if self.cycle.is_under_way() && measured.may_collect && !is_foreign && attempts < 2 {
             return self.remedy_in_cycle(&measured);
         }
         self.follow(heap_size::decide(&measured))

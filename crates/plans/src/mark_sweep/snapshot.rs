@@ -383,20 +383,20 @@ impl Heap {
                 });
             }
         });
-        self.for_each_stack_part(stack_pointer, client, &mut |tid, low, high| {
+        self.for_each_stack_part(stack_pointer, client, &mut |tid, part| {
             let mut name = [0; 17];
             let name = threads::name_of(tid, &mut name);
             out.line(format_args!(
                 "root stack {} {:x} {:x} {name}",
                 tid.0,
-                low.word(),
-                high.word()
+                part.at.word(),
+                part.at.word() + part.bytes()
             ));
             // SAFETY: a part of the stack of a thread that is stopped, blocked, or the calling one.
             unsafe {
-                context.for_each_reference(low, high, FROM_STACK, &mut |at, found| {
+                context.for_each_reference(part.low, part.high, FROM_STACK, &mut |at, found| {
                     places.add(&found);
-                    word(out, at, found);
+                    word(out, part.at.add(at.offset_from(part.low)), found);
                 });
             }
         });
@@ -444,12 +444,10 @@ impl Heap {
     ) {
         let context = &*self.context;
         let mut last = (0, 0);
-        self.for_each_unnamed_page(stack_pointer, client, &mut |mapping, address, words| {
-            let low = Address::of(words.as_ptr());
-            let high = low.add(size_of_val(words));
-            // SAFETY: a copy of the page, of this thread's alone.
+        self.for_each_unnamed_part(stack_pointer, client, &mut |mapping, part| {
+            // SAFETY: a copy, of this thread's alone.
             unsafe {
-                context.for_each_reference(low, high, FROM_STACK, &mut |at, found| {
+                context.for_each_reference(part.low, part.high, FROM_STACK, &mut |at, found| {
                     if core::mem::replace(&mut last, mapping) != mapping {
                         let (low, high) = mapping;
                         out.line(format_args!(
@@ -457,7 +455,7 @@ impl Heap {
                         ));
                     }
                     places.add(&found);
-                    word(out, address.add(at.offset_from(low)), found);
+                    word(out, part.at.add(at.offset_from(part.low)), found);
                 });
             }
         });

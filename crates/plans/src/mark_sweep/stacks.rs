@@ -11,6 +11,7 @@
 //! Runs under the allocator lock; the thread is stopped, in a blocking region, or the calling one.
 
 use gleaner_mem::Address;
+use gleaner_os::mappings::Copier;
 use gleaner_os::threads::ThreadId;
 use gleaner_os::{memory, threads};
 
@@ -56,6 +57,35 @@ impl ProbedStack {
     }
 }
 
+/// A part of a stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// Where it lies.
+    pub at: Address,
+    /// Where its words are read: in their place, or in a copy that is the collector's.
+    pub low: Address,
+    pub high: Address,
+}
+
+impl Part {
+    fn in_its_place(low: Address, high: Address) -> Part {
+        Part { at: low, low, high }
+    }
+
+    pub(crate) fn copied(at: usize, words: &[usize]) -> Part {
+        let low = Address::of(words.as_ptr());
+        Part {
+            at: Address::new(at),
+            low,
+            high: low.add(size_of_val(words)),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.high.offset_from(self.low)
+    }
+}
+
 impl Mutator {
     /// Whether `stack_pointer` lies on the stack whose cold end is `base`, or on the alternate one.
     pub fn is_on_known_stack(&mut self, stack_pointer: Address, base: Address) -> bool {
@@ -67,32 +97,39 @@ impl Mutator {
     ///
     /// # Safety
     /// The thread must be stopped, blocked, or the calling one.
-    pub unsafe fn for_each_stack_part(
+    pub(crate) unsafe fn for_each_stack_part(
         &mut self,
         stack_pointer: Address,
         base: Address,
-        mut visit: impl FnMut(Address, Address),
+        mut visit: impl FnMut(Part),
     ) -> bool {
+        let mut part = |low: Address, high: Address| {
+            if low < high {
+                visit(Part::in_its_place(low, high));
+            }
+        };
         if stack_pointer != base && !self.is_on_known_stack(stack_pointer, base) {
+            part(self.probed.lowest(), base);
             let most = stack_pointer.word().saturating_add(MOST_FOREIGN);
-            let end = memory::readable_end(stack_pointer.word(), most);
-            visit(stack_pointer, Address::new(end));
-            visit(self.probed.lowest(), base);
+            // What lies above the stack may be unmapped meanwhile by a thread that the collector does not stop.
+            Copier::new().copy_up((stack_pointer.word(), most), &mut |at, words| {
+                visit(Part::copied(at, words));
+            });
             return true;
         }
         let mut low = stack_pointer;
         for section in self.active.iter().rev() {
             // A section below the stack pointer was left by longjmp or an exception.
             if section.frame >= low {
-                visit(low, section.frame);
+                part(low, section.frame);
                 low = section.blocked_at;
             }
         }
         if self.is_on_alt_stack(low) {
-            visit(low, self.alt_stack.low.add(self.alt_stack.bytes));
-            visit(self.alt_stack.normal_low, base);
+            part(low, self.alt_stack.low.add(self.alt_stack.bytes));
+            part(self.alt_stack.normal_low, base);
         } else {
-            visit(low, base);
+            part(low, base);
         }
         false
     }
@@ -112,6 +149,17 @@ impl Mutator {
     }
 }
 
+/// What is known of the stack of the thread that is short of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StackKnown {
+    /// It is the thread's own, and the program has named no other.
+    Own,
+    /// It is not known, and the program has named none.
+    Foreign,
+    /// The program says where its stacks are.
+    Named,
+}
+
 /// The stack that the collection itself runs on, while roots are pushed.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaderStack {
@@ -129,10 +177,10 @@ impl Heap {
             return 0;
         };
         let mut bytes = 0;
-        let unknown = self.for_each_stack_part(leader.pointer, client, &mut |_, low, high| {
-            bytes += high.offset_from(low);
+        let unknown = self.for_each_stack_part(leader.pointer, client, &mut |_, part| {
+            bytes += part.bytes();
             // SAFETY: a part of the stack of a thread that is stopped, blocked, or the calling one.
-            unsafe { self.engine.scan_stack(low, high) };
+            unsafe { self.engine.scan_stack(part.low, part.high) };
         });
         self.has_unknown_stacks |= unknown;
         self.leader_stack = Some(LeaderStack {
@@ -148,7 +196,7 @@ impl Heap {
         &self,
         stack_pointer: Address,
         client: &dyn Client,
-        visit: &mut dyn FnMut(ThreadId, Address, Address),
+        visit: &mut dyn FnMut(ThreadId, Part),
     ) -> bool {
         let mut unknown = false;
         let own = threads::current_tid();
@@ -166,13 +214,7 @@ impl Heap {
             };
             let (from, base) = client.stack_of(thread, found);
             // SAFETY: the thread is stopped, blocked, or the calling one.
-            unknown |= unsafe {
-                thread.for_each_stack_part(from, base, |low, high| {
-                    if low < high {
-                        visit(tid, low, high);
-                    }
-                })
-            };
+            unknown |= unsafe { thread.for_each_stack_part(from, base, |part| visit(tid, part)) };
         });
         unknown
     }
@@ -206,8 +248,9 @@ mod tests {
         let word = |of: Address| of.offset_from(at(0)) / 8;
         // SAFETY: there is no such thread.
         unsafe {
-            thread.for_each_stack_part(at(stack_pointer), at(WORDS), |low, high| {
-                found.push((word(low), word(high)));
+            thread.for_each_stack_part(at(stack_pointer), at(WORDS), |part| {
+                assert_eq!(part.at, part.low);
+                found.push((word(part.low), word(part.high)));
             });
             record.assume_init_drop();
         }

@@ -8,10 +8,11 @@
 //! The collecting thread runs it in the stopped world, under the allocator lock.
 
 use gleaner_mem::Address;
-use gleaner_os::mappings::{self, PAGE_WORDS, Range};
+use gleaner_os::mappings::{self, Range};
 
 use crate::mark_sweep::collect::Client;
 use crate::mark_sweep::heap::Heap;
+use crate::mark_sweep::stacks::Part;
 
 /// The most of the collecting thread's own frames that is left out.
 const MOST_FRAMES: usize = 64 << 10;
@@ -21,22 +22,20 @@ impl Heap {
     #[inline(never)]
     pub(crate) fn push_unnamed_stacks(&self, stack_pointer: Address, client: &dyn Client) -> usize {
         let mut bytes = 0;
-        self.for_each_unnamed_page(stack_pointer, client, &mut |_, _, words| {
-            let low = Address::of(words.as_ptr());
-            bytes += size_of_val(words);
-            // SAFETY: a copy of the page, of this thread's alone.
-            unsafe { self.engine.scan_stack(low, low.add(size_of_val(words))) };
+        self.for_each_unnamed_part(stack_pointer, client, &mut |_, part| {
+            bytes += part.bytes();
+            // SAFETY: a copy, of this thread's alone.
+            unsafe { self.engine.scan_stack(part.low, part.high) };
         });
         bytes
     }
 
-    /// Calls `visit` with the bounds of a mapping, and with the address and a copy of each page of it that may belong to a
-    /// stack nobody has named.
-    pub(crate) fn for_each_unnamed_page(
+    /// Calls `visit` with the bounds of a mapping, and with each part of it that may belong to a stack nobody has named.
+    pub(crate) fn for_each_unnamed_part(
         &self,
         stack_pointer: Address,
         client: &dyn Client,
-        visit: &mut dyn FnMut(Range, Address, &[usize; PAGE_WORDS]),
+        visit: &mut dyn FnMut(Range, Part),
     ) {
         if !self.has_unknown_stacks || client.names_stacks() {
             return;
@@ -59,8 +58,8 @@ impl Heap {
         };
         // Where the system does not say what is mapped, the heap grows (`decide::heap_size`), unless it cannot: then what can be
         // found has to do.
-        mappings::for_each_page(&mut hidden, &mut |mapping, address, words| {
-            visit(mapping, Address::new(address), words);
+        mappings::for_each_piece(&mut hidden, &mut |mapping, address, words| {
+            visit(mapping, Part::copied(address, words));
         });
     }
 }

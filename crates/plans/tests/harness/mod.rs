@@ -25,6 +25,7 @@ use gleaner_plans::mark_sweep::decide::extent::Extent;
 use gleaner_plans::mark_sweep::heap::{Remedy, prefetch_settings};
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_plans::mark_sweep::roots::{LibraryList, Range};
+use gleaner_plans::mark_sweep::stacks::StackKnown;
 use gleaner_plans::mark_sweep::stop::protocol::World;
 use gleaner_plans::mark_sweep::stop::signal::Refused;
 use gleaner_spaces::mark_sweep::MARKED;
@@ -249,7 +250,7 @@ impl Bench {
                 Ok(object) => return Ok(object),
                 Err(shortage) => shortage,
             };
-            match self.heap.remedy(shortage, attempts, false) {
+            match self.heap.remedy(shortage, attempts, StackKnown::Own) {
                 Remedy::TryAgain => {}
                 Remedy::Collect(reason) => {
                     let outcome = self.collect_new(reason);
