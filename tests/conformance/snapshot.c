@@ -558,8 +558,7 @@ static void coroutines_that_wait_have_their_memory(void)
     prepare();
     in_child(with_path("%n", ",snapshot-at=collection"), collect_beside_a_coroutine);
     read_snapshot("2");
-    const char *found = root_of(shared->kept);
-    CHECK(strncmp(strchr(found, '\n') + 1 - strlen(expected), expected, strlen(expected)) == 0);
+    CHECK(strncmp(strchr(root_of(shared->kept), '\n') + 1 - strlen(expected), expected, strlen(expected)) == 0);
     tidy();
 }
 
