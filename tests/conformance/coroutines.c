@@ -598,16 +598,12 @@ static void memory_is_no_stack_before_any_coroutine(void)
     CHECK_LE(left_by_a_collection(), 20);
 }
 
-static void memory_may_be_a_stack_where_none_is_named(void)
+static void memory_may_be_a_stack_until_stacks_are_named(void)
 {
     start();
     run_on_stack(collect_once);
     CHECK_EQ(left, 256);
-}
-
-static void memory_is_no_stack_where_stacks_are_named(void)
-{
-    start();
+    CHECK_EQ(left_by_a_collection(), 256);
     next_push = GC_get_push_other_roots();
     GC_set_push_other_roots(tell_and_push);
     run_on_stack(collect_once);
@@ -742,8 +738,7 @@ MAIN_BEGIN
     RUN_GLEANER(waiting_coroutines_of_another_thread);
     RUN_GLEANER(waiting_coroutines_that_cannot_be_found);
     RUN(memory_is_no_stack_before_any_coroutine);
-    RUN_GLEANER(memory_may_be_a_stack_where_none_is_named);
-    RUN(memory_is_no_stack_where_stacks_are_named);
+    RUN_GLEANER(memory_may_be_a_stack_until_stacks_are_named);
     RUN_GLEANER(collects_as_usual_on_a_foreign_stack);
     RUN_GLEANER(collects_on_a_foreign_stack);
     RUN_GLEANER(collects_on_an_unknown_stack);

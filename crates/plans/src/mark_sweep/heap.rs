@@ -329,7 +329,8 @@ impl Heap {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
         let is_foreign = stack == StackKnown::Foreign;
-        let some_unknown = is_foreign || (self.has_unknown_stacks && stack == StackKnown::Own);
+        self.has_unknown_stacks |= is_foreign;
+        let some_unknown = self.has_unknown_stacks && stack != StackKnown::Named;
         let mut measured = Measurements {
             hidden_stacks: some_unknown && attempts == 0 && !mappings::can_be_read(),
             ..self.measure(needed, attempts)
