@@ -12,8 +12,9 @@ struct told {
 
 static void *live;
 
-/* Builds a list and then much garbage, with the statistics on standard error. */
-static void run_program(int errors, const char *more)
+/* Builds a list and then much garbage, with the statistics on standard error; a child of its own is forked at the end, if
+ * that is wanted. */
+static void run_program(int errors, const char *more, int forks)
 {
     char options[512];
     const char *given = getenv("GLEANER_OPTIONS");
@@ -30,6 +31,10 @@ static void run_program(int errors, const char *more)
     }
     for (size_t i = 0; i < ALLOCATED_BYTES / CELL; i++)
         *(void *volatile *)GC_malloc(CELL) = NULL;
+    if (forks && fork() == 0)
+        GC_gcollect();
+    else
+        wait(NULL);
     exit(0);
 }
 
@@ -39,7 +44,8 @@ static long number_behind(const char *text, const char *words)
     return at == NULL ? 0 : strtol(at + strlen(words), NULL, 10);
 }
 
-static struct told ask(const char *more)
+/* What the statistics of such a program say, whole. */
+static const char *run(const char *more, int forks)
 {
     static char text[65536];
     size_t length = 0;
@@ -50,7 +56,7 @@ static struct told ask(const char *more)
     CHECK_EQ(pipe(pipes), 0);
     child = fork();
     if (child == 0)
-        run_program(pipes[1], more);
+        run_program(pipes[1], more, forks);
     close(pipes[1]);
     while (length < sizeof text - 1
            && (count = read(pipes[0], text + length, sizeof text - 1 - length)) > 0)
@@ -59,6 +65,11 @@ static struct told ask(const char *more)
     close(pipes[0]);
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK_EQ(status, 0);
+    return text;
+}
+
+static struct told told_by(const char *text)
+{
     return (struct told){
         .collections = number_behind(text, "  collections"),
         .heap = number_behind(text, "initial-heap="),
@@ -66,6 +77,11 @@ static struct told ask(const char *more)
         .enough = strstr(text, "a larger heap would save little") != NULL,
         .steps = strstr(text, "--opt generations=incremental") != NULL,
     };
+}
+
+static struct told ask(const char *more)
+{
+    return told_by(run(more, 0));
 }
 
 static int keeps_marks(void)
@@ -110,7 +126,24 @@ static void nothing_is_advised_where_nothing_was_collected(void)
     CHECK_EQ(told.steps, 0);
 }
 
+/* What its parent did is not told again by a child. */
+static void a_child_counts_its_own(void)
+{
+    if (under_stress())
+        return;
+    const char *text = run("", 1), *parents = strstr(text + 1, "gleaner: statistics of process");
+    REQUIRE(parents != NULL);
+    CHECK_GE(told_by(parents).collections, 4);
+    CHECK_OP(told_by(text).collections, >, 0);
+    CHECK_LE(told_by(text).collections, 2);
+    CHECK_LE(number_behind(text, "  allocated"), 1);
+    CHECK_GE(number_behind(parents, "  allocated"), ALLOCATED_BYTES >> 20);
+    if (!keeps_marks())
+        CHECK(strstr(text, "initial-heap=") >= parents);
+}
+
 MAIN_BEGIN
     RUN_GLEANER(a_larger_heap_does_what_was_said);
+    RUN_GLEANER(a_child_counts_its_own);
     RUN_GLEANER(nothing_is_advised_where_nothing_was_collected);
 MAIN_END

@@ -104,7 +104,8 @@ phases! {
     HeapShrink = "heap-shrink",
     /// An allocation failed for good.
     OutOfMemory = "out-of-memory",
-    /// The process forked.
+    /// The process was forked after that collection of its parents, whose numbers it goes on from; the line has what that of
+    /// `Options` has.
     Fork = "fork",
     /// The heap started with these options; the line has the command, the version and the machine, too.
     Options = "options",

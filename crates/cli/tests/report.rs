@@ -607,6 +607,35 @@ fn the_page_says_what_ran_and_what_is_advised() {
     );
 }
 
+/// A child of a fork has a part of its own, also where its number was another process's before.
+#[test]
+fn a_forked_child_is_a_process_of_its_own() {
+    let directory = Directory::new();
+    let (first, last) = ends(7, "program", 100_000, "");
+    let forked = |pid: u32, after: u64| {
+        let (line, _) = ends(pid, "program", 0, "");
+        line.replace("\"options\"", "\"fork\"")
+            .replace("\"collection\":0", &format!("\"collection\":{after}"))
+    };
+    let log = first
+        + &collection(7, 1, 0, 1, "enough was allocated")
+        + &forked(8, 1)
+        + &collection(8, 2, 20_000, 1, "enough was allocated")
+        + &last
+        + &forked(7, 2)
+        + &collection(7, 3, 200_000, 1, "enough was allocated");
+    let said = assert_succeeds(&report(&directory, log));
+    assert_has(&said, &["program, process 8: 1 collection in"]);
+    assert_eq!(said.matches("program, process 7").count(), 2, "{said}");
+    assert_has(
+        &page(&directory),
+        &[
+            "<dt>begun by</dt><dd>a fork; its parents made collections 1 to 1</dd>",
+            "<dt>begun by</dt><dd>a fork; its parents made collections 1 to 2</dd>",
+        ],
+    );
+}
+
 #[test]
 fn what_snapshots_take_is_left_out_and_said() {
     let directory = Directory::new();

@@ -53,6 +53,8 @@ pub struct Head {
     pub processors: u64,
     /// Bytes of memory that it might use.
     pub memory: u64,
+    /// It was forked, and the number of its parents' last collection is this one.
+    pub forked_after: Option<u64>,
 }
 
 /// What a phase took.
@@ -137,7 +139,7 @@ impl Process {
         let (first, last) = self.time.unwrap_or((event.start_ns, event.end_ns()));
         self.time = Some((first.min(event.start_ns), last.max(event.end_ns())));
         match &*event.name {
-            "options" => self.head = Some(head_of(event)),
+            "options" | "fork" => self.head = Some(head_of(event)),
             "exit" => self.advice = event.reason.to_string(),
             _ => self.note(event),
         }
@@ -171,6 +173,7 @@ impl Process {
     pub fn begins_anew(&self, event: &Event<'_>) -> bool {
         let is_first = match &*event.name {
             "start" => event.collection == 1,
+            "fork" => true,
             _ => event.collection == 0 && !event.is_of_collection(),
         };
         is_first && self.ended > 0
@@ -403,6 +406,7 @@ fn head_of(event: &Event<'_>) -> Head {
         system: event.system.to_string(),
         processors: event.processors,
         memory: event.memory_bytes,
+        forked_after: (event.name == "fork").then_some(event.collection),
     }
 }
 

@@ -76,6 +76,7 @@ extern "C" fn after_in_child() {
     GC_parallel.set(0);
     keep_only_this_thread(&mut heap);
     IS_CHILD.store(true, Ordering::Relaxed);
+    heap.begin_in_child();
     heap.unlock();
     LOADER_GATE.open();
 }

@@ -160,8 +160,9 @@ fn print_summary(heap: HeapView, advice: &str) {
     use core::fmt::Write;
     let totals = heap.totals();
     let space = heap.space();
-    let allocated = heap.allocated_bytes() as u64;
-    let collections = heap.collections();
+    let begun = totals.begun;
+    let allocated = (heap.allocated_bytes() as u64).saturating_sub(begun.allocated);
+    let collections = heap.collections() - begun.collections;
     let mean = totals.stopped_ns.checked_div(totals.stops).unwrap_or(0);
     let mut text = LineBuffer::<4096>::new();
     let _ = writeln!(
@@ -209,7 +210,7 @@ fn print_summary(heap: HeapView, advice: &str) {
     let _ = writeln!(
         text,
         "  reclaimed      {:>12.1} MiB",
-        mebibytes(totals.reclaimed_bytes)
+        mebibytes(totals.reclaimed_bytes - begun.reclaimed)
     );
     let _ = writeln!(
         text,
@@ -265,15 +266,17 @@ fn write_wrapped(text: &mut impl core::fmt::Write, label: &str, sentences: &str)
 fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
     let totals = heap.totals();
     let mean = totals.stopped_ns.checked_div(totals.stops).unwrap_or(0);
+    let begun = totals.begun;
+    let before = (heap.allocated_before() as u64).saturating_sub(begun.allocated);
     let measured = Measurements {
         elapsed_ns: clock::monotonic_ns().saturating_sub(totals.started_ns + totals.snapshots_ns),
         stopped_ns: totals.stopped_ns,
-        collections: heap.collections(),
+        collections: heap.collections() - begun.collections,
         others: totals.kept_marks + totals.cycles,
         asked: totals.asked,
-        allocated: heap.allocated_bytes() as u64,
+        allocated: (heap.allocated_bytes() as u64).saturating_sub(begun.allocated),
         live_sum: totals.live_bytes,
-        live_mean: (totals.live_by_allocated / heap.allocated_before().max(1) as f64) as u64,
+        live_mean: (totals.live_by_allocated / before.max(1) as f64) as u64,
         peak: totals.peak_capacity as u64,
         limit: heap.limit() as u64,
         available: MEMORY

@@ -217,6 +217,12 @@ fn facts(head: &Head) -> String {
         }
     };
     fact("command", long_escaped(&head.command));
+    let parents = match head.forked_after {
+        None => String::new(),
+        Some(0) => "a fork; no collection before it".into(),
+        Some(last) => format!("a fork; its parents made collections 1 to {last}"),
+    };
+    fact("begun by", parents);
     fact("options", long_escaped(&head.options.replace(',', ", ")));
     fact(
         "version",

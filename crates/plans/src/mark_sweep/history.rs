@@ -8,6 +8,7 @@ use crate::mark_sweep::decide::balance::{Price, Rates};
 use crate::mark_sweep::decide::heap_size;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::weak::Outcome;
+use crate::shared::log_ends;
 use crate::shared::record::{Record, write_event};
 
 /// Sums over the life of a heap. Times in nanoseconds.
@@ -65,6 +66,39 @@ pub struct Totals {
     pub last_scanned: usize,
     /// See `last_scanned`.
     pub last_marking_ns: u64,
+    /// Where this process began.
+    pub begun: Begun,
+}
+
+/// What had been counted when this process began: all of it by the process that forked it, in sums that go on in the child since
+/// the interface tells of them.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Begun {
+    /// Collections.
+    pub collections: u64,
+    /// Bytes allocated.
+    pub allocated: u64,
+    /// Bytes reclaimed by collections.
+    pub reclaimed: u64,
+}
+
+impl Totals {
+    /// Those of a child, which begins `now`: what only its own report tells begins anew.
+    fn in_child(&self, begun: Begun, now: u64) -> Totals {
+        Totals {
+            started_ns: now,
+            begun,
+            collecting_ns: self.collecting_ns,
+            reclaimed_bytes: self.reclaimed_bytes,
+            last_reclaimed_bytes: self.last_reclaimed_bytes,
+            peak_capacity: self.peak_capacity,
+            dropped_entries: self.dropped_entries,
+            revived: self.revived,
+            last_scanned: self.last_scanned,
+            last_marking_ns: self.last_marking_ns,
+            ..Totals::default()
+        }
+    }
 }
 
 /// How fast the program allocates and its heap is marked, and what memory is left.
@@ -142,6 +176,25 @@ impl Heap {
             left: self.left().unwrap_or(usize::MAX).min(self.pace.left),
         };
         self.pace.rates.interval(live, &price)
+    }
+
+    /// This process was forked: its own log, statistics and advice begin here.
+    pub fn begin_in_child(&mut self) {
+        let begun = Begun {
+            collections: self.collections,
+            allocated: self.view().allocated_bytes() as u64,
+            reclaimed: self.totals.reclaimed_bytes,
+        };
+        self.totals = self.totals.in_child(begun, clock::monotonic_ns());
+        if let Some(snapshots) = &mut self.snapshots {
+            snapshots.begin_in_child();
+        }
+        log_ends::write_fork(
+            &mut self.log,
+            &self.options,
+            &self.topology,
+            self.collections,
+        );
     }
 
     /// Puts the events of a collection into the ring and the log.

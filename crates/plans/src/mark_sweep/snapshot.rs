@@ -54,6 +54,14 @@ pub struct Snapshots {
     out: Writer,
 }
 
+impl Snapshots {
+    /// This process was forked, and has written none.
+    pub(crate) fn begin_in_child(&mut self) {
+        self.written = 0;
+        self.news = None;
+    }
+}
+
 /// What became of a snapshot, for the user.
 #[derive(Clone, Copy)]
 pub struct News {

@@ -14,10 +14,31 @@ const LINE: usize = 4096;
 
 /// Writes that a heap started. The caller runs no collection.
 pub fn write_start(log: &mut Option<LogFile>, options: &Options, topology: &Topology) {
+    write_head(log, Phase::Options, 0, options, topology);
+}
+
+/// Writes that this process was forked after so many collections of those before it. The caller runs no collection.
+pub fn write_fork(
+    log: &mut Option<LogFile>,
+    options: &Options,
+    topology: &Topology,
+    collections: u64,
+) {
+    write_head(log, Phase::Fork, collections, options, topology);
+}
+
+/// Writes what begins, with which options, on which machine.
+fn write_head(
+    log: &mut Option<LogFile>,
+    phase: Phase,
+    collections: u64,
+    options: &Options,
+    topology: &Topology,
+) {
     let mut buffer = [0; LINE / 4];
     let command = program::command_line(&mut buffer);
     let with = |command: &str, line: &mut LineBuffer<LINE>| {
-        begin(line, Phase::Options, 0)?;
+        begin(line, phase, collections)?;
         line.write_str(",\"reason\":")?;
         let mut list = LineBuffer::<{ LINE / 4 }>::new();
         options.write_list(&mut list)?;
@@ -82,13 +103,17 @@ fn append(
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use core::sync::atomic::{AtomicU32, Ordering};
     use gleaner_os::output::open_append;
     use std::ffi::CString;
     use std::string::String;
 
     /// What `write` appends to a log.
     fn written(write: impl FnOnce(&mut Option<LogFile>)) -> String {
-        let path = std::env::temp_dir().join(std::format!("gleaner-log-{}", std::process::id()));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = std::format!("gleaner-log-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         let name = CString::new(path.to_str().unwrap()).unwrap();
         write(&mut open_append(&name).map(LogFile::new));
         let text = std::fs::read_to_string(&path).unwrap();
@@ -104,15 +129,23 @@ mod tests {
         };
         let text = written(|log| {
             write_start(log, &options, &Topology::host());
+            write_fork(log, &options, &Topology::host(), 2);
             write_exit(log, 3, "one \"piece\"\nand another");
         });
         let lines: std::vec::Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines.len(), 3, "{text}");
         assert!(
             lines[0].contains("\"reason\":\"stress=7\",\"command\":\"") && lines[0].ends_with('}')
         );
         assert!(
-            lines[1].ends_with(r#""reason":"one \"piece\"\u000aand another"}"#),
+            lines[1].starts_with("{\"event\":\"fork\",") && lines[1].contains("\"collection\":2,")
+        );
+        assert_eq!(
+            lines[1].split("\"reason\"").nth(1),
+            lines[0].split("\"reason\"").nth(1)
+        );
+        assert!(
+            lines[2].ends_with(r#""reason":"one \"piece\"\u000aand another"}"#),
             "{text}"
         );
     }
