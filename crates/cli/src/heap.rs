@@ -108,6 +108,10 @@ fn unreadable(path: &Path, error: ReadError) -> Failure {
             "{path} is empty: its program has not written a snapshot yet, or was killed before it did, or the disk was \
              full. {MAKE}"
         )),
+        ReadError::CutEarly { line } => Failure::usage(format_args!(
+            "{path} is cut off in or after line {line}, before its first object, so there is nothing to show: its program was killed \
+             while it wrote it, or is still writing, or the disk was full. {MAKE}"
+        )),
         ReadError::EventLog(line) if place::log::is_line(&line) => Failure::usage(format_args!(
             "{path} is no heap snapshot but {}. {MAKE}",
             place::log::OTHER

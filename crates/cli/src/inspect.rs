@@ -32,7 +32,8 @@ pub(crate) fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     if name.is_empty() {
         return Err(Failure::not_found("the program's name is empty"));
     }
-    if name.as_bytes().contains(&b'/') {
+    // A shell refuses both, since no program can have such a name.
+    if name.as_bytes().contains(&b'/') || name == "." || name == ".." {
         let path = PathBuf::from(name);
         return match fs::metadata(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -54,11 +55,14 @@ pub(crate) fn find(name: &OsStr) -> Result<PathBuf, Failure> {
             Err(failure) => refused = refused.or(Some(failure)),
         }
     }
-    Err(refused.unwrap_or_else(|| {
-        Failure::not_found(format_args!(
-            "{shown}: not found on PATH (a program in the current directory needs ./)"
-        ))
-    }))
+    let option = name.to_string_lossy();
+    let hint = if option.contains('=') {
+        format!("an option is given as --opt {option}")
+    } else {
+        "a program in the current directory needs ./".into()
+    };
+    Err(refused
+        .unwrap_or_else(|| Failure::not_found(format_args!("{shown}: not found on PATH ({hint})"))))
 }
 
 /// Refuses what the kernel would not execute.

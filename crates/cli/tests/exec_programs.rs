@@ -45,6 +45,16 @@ fn a_program_that_is_not_there() {
         command.env("PATH", directory.path("."));
     });
     assert_fails(&output, 127, "guile: not found on PATH");
+    let output = gleaner()
+        .args(["exec", "markers=2", "--", "guile"])
+        .output();
+    assert_fails(
+        &output.unwrap(),
+        127,
+        "an option is given as --opt markers=2",
+    );
+    let output = gleaner().args(["exec", "--", "."]).output().unwrap();
+    assert_fails(&output, 126, "gleaner: . is a directory");
 }
 
 #[test]

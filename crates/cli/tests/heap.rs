@@ -605,6 +605,16 @@ fn what_is_no_snapshot_is_refused_with_the_remedy() {
         &directory.path(""),
         "is a directory: name the snapshot in it, such as ",
     );
+    for cut in [
+        "gleaner-heap 1\n",
+        "gleaner-heap 1\nprocess 5 short\nheap 262",
+    ] {
+        let file = directory.file("cut.heap", cut, 0o644);
+        fails(
+            &file,
+            "before its first object, so there is nothing to show",
+        );
+    }
     fails(
         Path::new("/proc/self/mem"),
         "cannot be read: Input/output error",
@@ -636,8 +646,6 @@ fn a_snapshot_that_is_not_whole_is_shown_with_a_note() {
     let output = heap(&directory.path("app.heap"), &["--path", "10"]);
     assert_fails(&output, 2, "no object of the snapshot has the address 10");
     assert_has(&stderr(&output), &["it is cut off in or after line"]);
-    let (page, _) = shown("gleaner-heap 1\nprocess 5 short\n");
-    assert_has(&page, &["short, process 5", "lives 0 bytes in 0 objects"]);
     let fewer = whole.replace("o 7e0000800000 80 1\n", "");
     let (_, note) = shown(&fewer);
     assert_has(

@@ -31,6 +31,11 @@ pub enum ReadError {
     Io(io::Error),
     /// There is nothing in it.
     Empty,
+    /// It was cut off in or after that line, before its first object.
+    CutEarly {
+        /// From 1.
+        line: u64,
+    },
     /// It is a log with a line of JSON for each event, which begins like this.
     EventLog(String),
     /// It is anything else.
@@ -267,6 +272,9 @@ impl Reading {
 
     /// Turns addresses into numbers of objects.
     fn finish(mut self, ending: Ending) -> Result<Snapshot, ReadError> {
+        if let (Ending::Cut { line }, true) = (ending, self.snapshot.bases.is_empty()) {
+            return Err(ReadError::CutEarly { line });
+        }
         let mut snapshot = self.snapshot;
         snapshot.ending = ending;
         let addresses = Addresses::new(snapshot.bases.clone());

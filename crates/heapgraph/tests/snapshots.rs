@@ -334,15 +334,19 @@ fn what_is_no_snapshot_is_told_apart() {
 fn a_file_that_was_cut_off_anywhere_is_read_as_far_as_it_goes() {
     for end in 0..SMALL.len() {
         let cut = &SMALL[..end];
+        let whole = cut.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let objects = whole.lines().filter(|line| line.starts_with("o ")).count();
         match read(cut.as_bytes()) {
             Ok(snapshot) => {
                 assert!(matches!(snapshot.ending, Ending::Cut { .. }), "{cut}");
-                let whole = cut.rsplit_once('\n').map_or("", |(whole, _)| whole);
-                let objects = whole.lines().filter(|line| line.starts_with("o ")).count();
+                assert!(objects > 0, "{end}");
                 assert_eq!(snapshot.count() as usize, objects);
                 Retained::new(&Graph::new(&snapshot));
             }
             Err(ReadError::Empty) => assert_eq!(end, 0),
+            Err(ReadError::CutEarly { line }) => {
+                assert_eq!((objects, line as usize), (0, cut.lines().count()), "{end}");
+            }
             Err(error) => assert!(end < 14, "{end}: {error:?}"),
         }
     }
