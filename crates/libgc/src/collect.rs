@@ -15,7 +15,6 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::collect::{Client, Moment, Outcome, Request};
 use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
 use gleaner_plans::mark_sweep::roots::LibraryList;
-use gleaner_plans::mark_sweep::stacks::StackKnown;
 use gleaner_plans::mark_sweep::stop::signal::{Cause, Refused};
 use gleaner_plans::mark_sweep::view::HeapView;
 use gleaner_plans::mark_sweep::weak::{Turn, Verdict};
@@ -100,7 +99,7 @@ pub fn is_cycle_ripe(heap: &mut Heap, inner: bool) -> bool {
         && !is_collecting()
         && !Mutator::current().is_null()
         && below_callbacks(heap, Heap::step_if_due)
-        && records::stack_known() != StackKnown::Foreign
+        && !records::is_on_foreign_stack()
 }
 
 /// Collects; false if collections are disabled or this one was given up. Never inlined, for [`SavedRegisters`].
@@ -369,8 +368,8 @@ impl Client for Door {
         (Address::of(corrected), stack_base(thread))
     }
 
-    fn names_stacks(&self) -> bool {
-        records::names_stacks()
+    fn stacks_named(&self) -> usize {
+        records::stacks_named()
     }
 
     fn wants_to_stop(&self, heap: &mut Heap) -> bool {

@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
@@ -155,38 +155,43 @@ pub fn register(heap: Started, stack_base: Address, explicit: bool) -> c_int {
     }
 }
 
-/// Whether the program has said where a stack is: then it says so before each collection scans stacks, and a stack that
-/// is not known now will be. Set once, by whichever thread says it first; read under the lock, where a late answer only puts
-/// a collection off once more.
-static NAMES_STACKS: AtomicBool = AtomicBool::new(false);
+/// How often the program has said where a stack is that is not its thread's own. Relaxed: a program that names stacks does so before
+/// each collection scans them, or at each switch, on the thread whose stack it is.
+static STACKS_NAMED: AtomicUsize = AtomicUsize::new(0);
+/// A thread whose stack ends so near to where it did before is said to be on its own: what an embedder says for once.
+const OWN_END: usize = 64 << 10;
 
-/// The program says where a stack is.
-pub fn learn_that_stacks_are_named() {
-    NAMES_STACKS.store(true, Ordering::Relaxed);
-}
-
-/// Whether it has said so, or corrects stack pointers.
-pub fn names_stacks() -> bool {
-    NAMES_STACKS.load(Ordering::Relaxed) || CALLBACKS.sp_corrector.get().is_some()
-}
-
-/// What is known of the stack that the calling thread runs on. Under the lock.
-pub fn stack_known() -> StackKnown {
-    let record = Mutator::current();
-    if names_stacks() {
-        return StackKnown::Named;
+/// The program says where a stack is, of a thread whose stack ended elsewhere before.
+pub fn learn_of_a_stack(named: Address, before: Address) {
+    if named.word().abs_diff(before.word()) > OWN_END {
+        STACKS_NAMED.fetch_add(1, Ordering::Relaxed);
     }
-    if record.is_null() {
-        return StackKnown::Own;
+}
+
+/// How often it has.
+pub fn stacks_named() -> usize {
+    STACKS_NAMED.load(Ordering::Relaxed)
+}
+
+/// What is known of the stacks of the calling thread. Under the lock.
+pub fn stack_known() -> StackKnown {
+    StackKnown {
+        is_foreign: is_on_foreign_stack(),
+        named: stacks_named(),
+    }
+}
+
+/// Whether the calling thread runs on a stack that the collector does not know, in a program that has named none. Under the
+/// lock.
+pub fn is_on_foreign_stack() -> bool {
+    let record = Mutator::current();
+    if record.is_null() || stacks_named() > 0 || CALLBACKS.sp_corrector.get().is_some() {
+        return false;
     }
     // SAFETY: the calling thread's own record, under the lock.
     let thread = unsafe { &mut *record };
     let base = stack_base(thread);
-    if thread.is_on_known_stack(here(), base) {
-        StackKnown::Own
-    } else {
-        StackKnown::Foreign
-    }
+    !thread.is_on_known_stack(here(), base)
 }
 
 /// The cold end of a thread's stack: where the client says that it is.

@@ -9,7 +9,7 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::{AltStack, Mutator};
 
 use crate::message::die;
-use crate::records::{SUCCESS, learn_that_stacks_are_named, leave, register};
+use crate::records::{SUCCESS, learn_of_a_stack, leave, register, stack_base};
 use crate::start::{start, with_heap};
 use crate::state::{MAIN_THREAD, is_collecting, is_ready, started};
 use crate::variables::{GC_parallel, GC_stackbottom};
@@ -169,12 +169,15 @@ pub unsafe extern "C-unwind" fn GC_set_stackbottom(handle: *mut c_void, base: *c
         GC_stackbottom.set(bottom.cast());
         return;
     }
-    learn_that_stacks_are_named();
     let record = if handle.is_null() {
         Mutator::current()
     } else {
         handle.cast()
     };
+    if !record.is_null() {
+        // SAFETY: a record, as below.
+        learn_of_a_stack(Address::of(bottom), stack_base(unsafe { &*record }));
+    }
     if record == MAIN_THREAD.load(Ordering::Relaxed) {
         GC_stackbottom.set(bottom.cast());
     }

@@ -1,4 +1,4 @@
-//! The memory of the process that no file on disk holds: where programs have what they allocate, stacks of coroutines among it.
+//! The memory of the process in which a program may keep what it refers to, stacks of coroutines among it.
 //!
 //! It is read by copying ([`Copier`]): threads that the collector does not stop may unmap memory meanwhile, and then a copy
 //! is refused where a read would fault. Pages that were never touched are left out where the kernel tells of them.
@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 use crate::memory::{self, page_size};
 use crate::output::{Fd, open_read};
 use crate::syscall::{Errno, call};
+use crate::written::page_scan;
 use crate::{own_ranges, procfs, stacks};
 
 /// A range of addresses: from the first to behind the last.
@@ -27,9 +28,16 @@ const AT_ONCE: usize = 64;
 /// The most of a mapping that is looked through where the kernel does not tell which pages were touched.
 const MOST_UNTOLD: usize = 1 << 30;
 
-/// The mapping that a line of /proc/self/maps is of, if it can be written and no file on disk holds it. Stacks that grow by
-/// themselves are those of first threads, which have a name of their own.
-fn mapping_of(line: &[u8]) -> Option<Range> {
+/// A mapping in which the program may keep what it refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Mapping {
+    range: Range,
+    is_shared: bool,
+}
+
+/// The mapping that a line of /proc/self/maps is of, if it can be written; or could, where it has no file. Left out are data segments
+/// of files, which are roots if they count at all, and memory of devices.
+fn mapping_of(line: &[u8]) -> Option<Mapping> {
     let range = stacks::mapping_bounds(line)?;
     let mut fields = line
         .split(|&byte| byte == b' ')
@@ -37,13 +45,22 @@ fn mapping_of(line: &[u8]) -> Option<Range> {
     let access = fields.nth(1)?;
     let inode = fields.nth(2)?;
     let name = fields.next().unwrap_or_default();
-    let is_private = access.get(3) == Some(&b'p');
-    let is_nobodys = name.is_empty() || name == b"[heap]" || name.starts_with(b"[anon");
-    let has_no_disk = [&b"/dev/zero"[..], b"/memfd:", b"/SYSV"]
-        .iter()
-        .any(|of| name.starts_with(of));
-    let counts = (is_private && inode == b"0" && is_nobodys) || has_no_disk;
-    (access.starts_with(b"rw") && counts).then_some(range)
+    let is_shared = access.get(3) == Some(&b's');
+    let has_no_file = name.is_empty()
+        || [&b"[heap]"[..], b"[stack]"].contains(&name)
+        || name.starts_with(b"[anon");
+    let is_temporary = line.ends_with(b" (deleted)")
+        || name.starts_with(b"/dev/shm/")
+        || name.starts_with(b"/memfd:");
+    let is_device =
+        name.starts_with(b"/dev/") && !name.starts_with(b"/dev/shm/") && name != b"/dev/zero";
+    let counts = match (access.starts_with(b"rw"), is_shared) {
+        (true, true) => !is_device,
+        (true, false) => has_no_file || (is_temporary && !is_device),
+        // A coroutine that waits may have its stack protected.
+        (false, _) => access.starts_with(b"r") && inode == b"0" && name.is_empty(),
+    };
+    counts.then_some(Mapping { range, is_shared })
 }
 
 /// Whether [`for_each_piece`] would find what there is.
@@ -57,35 +74,29 @@ pub fn can_be_read() -> bool {
 }
 
 /// Calls `visit` with the memory of the program's own, piece by piece: the mapping that it lies in, its address, and a copy of
-/// its words. `hidden` says of an address which range above it, the first to end, is left out beside what is the collector's.
+/// its words. What is the collector's is left out, and what is `hidden`.
 /// False where the system does not say what is mapped.
-pub fn for_each_piece(
-    hidden: &mut dyn FnMut(usize) -> Option<Range>,
-    visit: &mut dyn FnMut(Range, usize, &[usize]),
-) -> bool {
+pub fn for_each_piece(hidden: Range, visit: &mut dyn FnMut(Range, usize, &[usize])) -> bool {
     let touched = Touched(open_read(c"/proc/self/pagemap"));
     let mut copier = Copier::new();
-    procfs::lines(MAPS, |line| {
+    let mut is_told = false;
+    let read = procfs::lines(MAPS, |line| {
+        is_told = true;
         if let Some(mapping) = mapping_of(line) {
             let mut left_out = |address| {
                 let own = own_ranges::first_above(address);
-                let hidden = hidden(address);
+                let hidden = (hidden.0 < hidden.1 && hidden.1 > address).then_some(hidden);
                 own.into_iter().chain(hidden).min_by_key(|&(_, end)| end)
             };
-            without(mapping, &mut left_out, &mut |(low, high)| {
-                let most = low.saturating_add(MOST_UNTOLD);
-                let high = if touched.0.is_some() {
-                    high
-                } else {
-                    high.min(most)
-                };
-                touched.for_each_run((low, high), &mut |run| {
-                    copier.copy_all(run, &mut |start, words| visit(mapping, start, words));
+            without(mapping.range, &mut left_out, &mut |part| {
+                touched.for_each_run(part, mapping.is_shared, &mut |run| {
+                    copier.copy_all(run, &mut |start, words| visit(mapping.range, start, words));
                 });
             });
         }
         true
-    })
+    });
+    own_ranges::are_all_known() && read && is_told
 }
 
 /// Calls `visit` with the parts of a range that are not left out.
@@ -212,50 +223,92 @@ fn copy(start: usize, pages: &mut [Page]) -> usize {
     }
 }
 
-/// Which pages of the process were touched: eight bytes for each.
+/// Which pages of the process were touched, as `/proc/self/pagemap` says.
 struct Touched(Option<Fd>);
 
 impl Touched {
-    /// Calls `visit` with the parts of a range that were touched.
-    fn for_each_run(&self, (low, high): Range, visit: &mut dyn FnMut(Range)) {
-        let mut group = low & !(page_size() - 1);
+    /// Calls `visit` with the parts of a range that were touched; with as much of it as is looked through at all, where that is not
+    /// told. Pages of shared memory may be there without having been touched by this process.
+    fn for_each_run(&self, (low, high): Range, is_shared: bool, visit: &mut dyn FnMut(Range)) {
+        let first = low & !(page_size() - 1);
+        let mut run = |start: usize, end: usize| visit((low.max(start), high.min(end)));
+        if !is_shared {
+            // It passes over what has no page table, which may be terabytes.
+            let end = high.next_multiple_of(page_size());
+            let scanned = self
+                .0
+                .is_some_and(|file| page_scan::touched(file, first, end, &mut run).is_ok());
+            if scanned {
+                return;
+            }
+        }
+        let mut group = first;
+        let untold = high.min(first.saturating_add(MOST_UNTOLD));
         while group < high {
             let pages = (high - group).div_ceil(page_size()).min(AT_ONCE);
-            let touched = self.of(group, pages);
-            let mut next = 0;
-            while next < pages {
-                let rest = touched >> next;
-                let run = (rest.trailing_ones() as usize).min(pages - next);
-                if run > 0 {
-                    let first = group + next * page_size();
-                    visit((low.max(first), high.min(first + run * page_size())));
-                }
-                let skipped = (!rest).trailing_ones() as usize;
-                next += run.max(skipped);
+            let told = if is_shared {
+                resident(group, pages)
+            } else {
+                self.of(group, pages)
+            };
+            if told.is_none() && group >= untold {
+                return;
             }
+            for_each_set(told.unwrap_or(u64::MAX), pages, &mut |at, length| {
+                let start = group + at * page_size();
+                run(start, start + length * page_size());
+            });
             group += pages * page_size();
         }
     }
 
-    /// A bit for each of up to 64 pages from `start` on: whether it is in memory, or was swapped out; all, where that is not told.
-    fn of(&self, start: usize, pages: usize) -> u64 {
+    /// A bit for each of up to 64 pages from `start` on: whether it is in memory, or was swapped out; `None`, where that is not told.
+    fn of(&self, start: usize, pages: usize) -> Option<u64> {
         const ENTRY: usize = size_of::<u64>();
         const PRESENT_OR_SWAPPED: u64 = 3 << 62;
         let mut entries = [0u8; AT_ONCE * ENTRY];
         let wanted = &mut entries[..pages * ENTRY];
         let length = wanted.len();
-        let read = self
-            .0
-            .and_then(|file| file.read_at(start / page_size() * ENTRY, wanted));
-        if read != Some(length) {
-            return u64::MAX;
-        }
+        let read = self.0?.read_at(start / page_size() * ENTRY, wanted);
         let (entries, _) = entries[..length].as_chunks::<ENTRY>();
-        entries
+        let bits = entries
             .iter()
             .enumerate()
             .filter(|(_, entry)| u64::from_ne_bytes(**entry) & PRESENT_OR_SWAPPED != 0)
-            .fold(0, |bits, (number, _)| bits | 1 << number)
+            .fold(0, |bits, (number, _)| bits | 1 << number);
+        (read == Some(length)).then_some(bits)
+    }
+}
+
+/// A bit for each of up to 64 pages from `start` on: whether it is in memory, for whichever process; `None`, where that is not told.
+fn resident(start: usize, pages: usize) -> Option<u64> {
+    let mut told = [0u8; AT_ONCE];
+    let arguments = [
+        start,
+        pages * page_size(),
+        told.as_mut_ptr() as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel writes a byte for each page.
+    unsafe { call(libc::SYS_mincore, arguments) }.ok()?;
+    let bits = told[..pages].iter().enumerate();
+    Some(bits.fold(0, |bits, (number, byte)| {
+        bits | u64::from(byte & 1) << number
+    }))
+}
+
+/// Calls `visit` with the first and the length of each run of ones among the lowest `length` bits.
+fn for_each_set(bits: u64, length: usize, visit: &mut dyn FnMut(usize, usize)) {
+    let mut next = 0;
+    while next < length {
+        let rest = bits >> next;
+        let run = (rest.trailing_ones() as usize).min(length - next);
+        if run > 0 {
+            visit(next, run);
+        }
+        next += run.max((!rest).trailing_ones() as usize);
     }
 }
 
@@ -272,37 +325,79 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_memory_that_no_file_holds_counts() {
-        let counts = |line: &[u8]| mapping_of(line) == Some((0x7f00, 0x8f00));
+    fn only_memory_of_the_program_counts() {
+        let counts = |line: &[u8]| {
+            mapping_of(line).map(|found| {
+                assert_eq!(found.range, (0x7f00, 0x8f00));
+                found.is_shared
+            })
+        };
+        let (private, shared) = (Some(false), Some(true));
         for (line, expected) in [
-            ("7f00-8f00 rw-p 00000000 00:00 0 ", true),
-            ("7f00-8f00 rw-p 00000000 00:00 0", true),
-            ("7f00-8f00 rwxp 00000000 00:00 0   [heap]", true),
+            ("7f00-8f00 rw-p 00000000 00:00 0 ", private),
+            ("7f00-8f00 rw-p 00000000 00:00 0", private),
+            ("7f00-8f00 r--p 00000000 00:00 0 ", private),
+            ("7f00-8f00 rwxp 00000000 00:00 0   [heap]", private),
+            ("7f00-8f00 rw-p 00000000 00:00 0   [stack]", private),
             (
                 "7f00-8f00 rw-p 00000000 00:00 0   [anon: glibc: malloc]",
-                true,
+                private,
             ),
             (
-                "7f00-8f00 rw-s 00000000 00:01 77  /dev/zero (deleted)",
-                true,
+                "7f00-8f00 rw-s 00000000 00:01 7   /dev/zero (deleted)",
+                shared,
             ),
             (
-                "7f00-8f00 rw-s 00000000 00:01 77  /memfd:stacks (deleted)",
-                true,
+                "7f00-8f00 rw-s 00000000 00:01 7   /memfd:stacks (deleted)",
+                shared,
             ),
-            ("7f00-8f00 r--p 00000000 00:00 0 ", false),
-            ("7f00-8f00 ---p 00000000 00:00 0 ", false),
-            ("7f00-8f00 rw-p 00000000 00:00 0   [stack]", false),
             (
-                "7f00-8f00 rw-p 00012000 08:01 999 /usr/lib/libc.so.6",
-                false,
+                "7f00-8f00 rw-p 00000000 00:01 7   /memfd:stacks (deleted)",
+                private,
             ),
-            ("7f00-8f00 rw-s 00012000 08:01 999 /var/lib/data", false),
-            ("nonsense", false),
-            ("", false),
+            (
+                "7f00-8f00 rw-s 00000000 00:01 7   /SYSV00000000 (deleted)",
+                shared,
+            ),
+            (
+                "7f00-8f00 rw-s 00000000 00:01 7   /anon_hugepage (deleted)",
+                shared,
+            ),
+            (
+                "7f00-8f00 rw-p 00000000 00:0f 7   /anon_hugepage (deleted)",
+                private,
+            ),
+            ("7f00-8f00 rw-s 00000000 00:1b 7   /dev/shm/stacks", shared),
+            ("7f00-8f00 rw-p 00000000 00:1b 7   /dev/shm/stacks", private),
+            ("7f00-8f00 rw-s 00012000 08:01 999 /var/lib/data", shared),
+            (
+                "7f00-8f00 rw-p 00000000 08:01 999 /tmp/#12 (deleted)",
+                private,
+            ),
+            ("7f00-8f00 ---p 00000000 00:00 0 ", None),
+            ("7f00-8f00 r--p 00000000 00:00 0   [vvar]", None),
+            ("7f00-8f00 r--p 00000000 08:01 999 /usr/share/locale", None),
+            ("7f00-8f00 rw-p 00012000 08:01 999 /usr/lib/libc.so.6", None),
+            ("7f00-8f00 rw-s 00012000 00:05 99  /dev/dri/card0", None),
+            ("nonsense", None),
+            ("", None),
         ] {
             assert_eq!(counts(line.as_bytes()), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn runs_of_bits_are_found() {
+        let runs = |bits, length| {
+            let mut found = Vec::new();
+            for_each_set(bits, length, &mut |at, length| found.push((at, length)));
+            found
+        };
+        assert_eq!(runs(0, 64), []);
+        assert_eq!(runs(u64::MAX, 64), [(0, 64)]);
+        assert_eq!(runs(u64::MAX, 7), [(0, 7)]);
+        assert_eq!(runs(0b1101_1000, 8), [(3, 2), (6, 2)]);
+        assert_eq!(runs(1 << 63 | 1, 64), [(0, 1), (63, 1)]);
     }
 
     #[test]
@@ -327,6 +422,39 @@ mod tests {
         );
         assert_eq!(parts(&[(110, 130), (120, 150)]), [(100, 110), (150, 200)]);
         assert_eq!(parts(&[(0, 300)]), []);
+    }
+
+    /// Pages of shared memory are there although this process has not touched them, and those that nobody has touched stay away.
+    #[test]
+    fn shared_memory_is_found_that_only_others_touched() {
+        const SECRET: usize = 0x5ec2_e700_0000_0002;
+        let bytes = 3 * page_size();
+        // SAFETY: a new mapping, which disturbs nothing; its first page is given up, which keeps what is shared.
+        let low = unsafe {
+            let mapped = libc::mmap(
+                core::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(mapped, libc::MAP_FAILED);
+            mapped.cast::<usize>().add(3).write(SECRET);
+            assert_eq!(libc::madvise(mapped, page_size(), libc::MADV_DONTNEED), 0);
+            mapped as usize
+        };
+        let mut found = Vec::new();
+        let told = for_each_piece((0, 0), &mut |_, start, words| {
+            if (low..low + bytes).contains(&start) {
+                found.push((start - low, words.len(), words[3]));
+            }
+        });
+        assert!(told);
+        assert_eq!(found, [(0, PAGE_WORDS, SECRET)]);
+        assert_eq!(resident(low, 3), Some(0b001));
+        // SAFETY: mapped above, and used no more.
+        unsafe { libc::munmap(low as *mut core::ffi::c_void, bytes) };
     }
 
     /// A page of the program's is found with what was written to it; neither one that was never touched, nor one of the
@@ -358,11 +486,8 @@ mod tests {
         write(low + 3 * page_size() + 32);
         write(own.as_ptr() as usize);
         let (mut found, mut words_seen) = (Vec::new(), 0);
-        let mut hidden = |at| {
-            let range = (low + 3 * page_size() + 24, low + 4 * page_size());
-            (range.1 > at).then_some(range)
-        };
-        let told = for_each_piece(&mut hidden, &mut |mapping, start, words| {
+        let hidden = (low + 3 * page_size() + 24, low + 4 * page_size());
+        let told = for_each_piece(hidden, &mut |mapping, start, words| {
             assert_ne!(start, own.as_ptr() as usize);
             if !(low..low + pages * page_size()).contains(&start) {
                 return;
@@ -376,6 +501,8 @@ mod tests {
             found.extend(at.map(|(number, _)| start + number * 8));
         });
         assert!(told && can_be_read());
+        let pagemap = Touched(open_read(c"/proc/self/pagemap"));
+        assert_eq!(pagemap.of(low, pages), Some(0b1001));
         assert_eq!(found, [low + 40, low + 3 * page_size() + 16]);
         assert_eq!(words_seen, PAGE_WORDS + 3);
         // SAFETY: mapped above.

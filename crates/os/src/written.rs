@@ -24,7 +24,7 @@
 //!
 //! Any thread, one at a time; no allocation, no lock.
 
-mod page_scan;
+pub(crate) mod page_scan;
 mod soft_dirty;
 
 use core::ffi::CStr;

@@ -28,6 +28,8 @@ const WP_ASYNC: u64 = 1 << 15;
 const REGISTER_MODE_WP: u64 = 1 << 1;
 
 const PAGE_IS_WRITTEN: u64 = 1 << 1;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const WP_MATCHING: u64 = 1 << 0;
 const CHECK_WPASYNC: u64 = 1 << 1;
 
@@ -178,12 +180,36 @@ pub(super) fn take(
     high: usize,
     visit: &mut dyn FnMut(usize, usize),
 ) -> Result<(), Reason> {
+    let flags = WP_MATCHING | CHECK_WPASYNC;
+    scan(pages, (low, high), flags, PAGE_IS_WRITTEN, visit)
+}
+
+/// Names the pages of `low..high` that the process has in memory or swapped out. Pages of shared memory are there without that,
+/// too.
+pub(crate) fn touched(
+    pages: Fd,
+    low: usize,
+    high: usize,
+    visit: &mut dyn FnMut(usize, usize),
+) -> Result<(), Reason> {
+    let categories = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
+    scan(pages, (low, high), 0, categories, visit)
+}
+
+/// Names the pages of a range that are of any of these categories.
+fn scan(
+    pages: Fd,
+    (low, high): (usize, usize),
+    flags: u64,
+    categories: u64,
+    visit: &mut dyn FnMut(usize, usize),
+) -> Result<(), Reason> {
     let mut runs = [Run::default(); 64];
     let mut low = low;
     while low < high {
         let mut argument = ScanArgument {
             size: size_of::<ScanArgument>() as u64,
-            flags: WP_MATCHING | CHECK_WPASYNC,
+            flags,
             start: low as u64,
             end: high as u64,
             walk_end: 0,
@@ -191,9 +217,9 @@ pub(super) fn take(
             runs_length: runs.len() as u64,
             most_pages: 0,
             category_inverted: 0,
-            category_mask: PAGE_IS_WRITTEN,
-            category_anyof_mask: 0,
-            return_mask: PAGE_IS_WRITTEN,
+            category_mask: 0,
+            category_anyof_mask: categories,
+            return_mask: categories,
         };
         // SAFETY: the argument is what this request reads and writes, and its runs are writable. What is protected is
         // registered for that, which the kernel checks.

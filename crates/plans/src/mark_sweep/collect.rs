@@ -67,8 +67,9 @@ pub trait Client {
     fn push_other_roots(&self, heap: &mut Heap);
     /// The stack pointer of a thread, found to be `pointer`, and the cold end of its stack: as found, or as the client says.
     fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address);
-    /// Whether the program says where its stacks are: then no others are looked for.
-    fn names_stacks(&self) -> bool;
+    /// How often the program has said where a stack is that is not its thread's own. As long as that does not change, stacks on which
+    /// threads are found, and that are not known, may be some that it does not name.
+    fn stacks_named(&self) -> usize;
     /// Whether the collection is to be given up.
     fn wants_to_stop(&self, heap: &mut Heap) -> bool;
     /// Tells the client that an object was queued for finalization.
@@ -213,7 +214,7 @@ impl Heap {
         };
         let mut marked = self.mark(record, request.workers, deadline);
         self.context.may_pause = false;
-        if marked.is_all && client.wants_to_stop(self) {
+        if marked.is_all && (client.wants_to_stop(self) || self.stacks_were_hidden) {
             self.space.born_marked = false;
             return Outcome::Abandoned;
         }

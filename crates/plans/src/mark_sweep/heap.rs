@@ -143,8 +143,10 @@ pub struct Heap {
     pub root_bytes: usize,
     /// Set while roots are pushed.
     pub leader_stack: Option<LeaderStack>,
-    /// Whether a thread was ever stopped on a stack that is not known.
-    pub(crate) has_unknown_stacks: bool,
+    /// How often the program had named a stack when a thread was last stopped on one that is not known, if ever one was.
+    pub(crate) unknown_stacks: Option<usize>,
+    /// Whether the last roots lack stacks that could not be looked for.
+    pub(crate) stacks_were_hidden: bool,
     /// How fast things go, under `heap-sizing=balanced`.
     pub pace: Pace,
     /// What the limits of control groups leave.
@@ -272,7 +274,8 @@ impl Heap {
             freed_before: 0,
             root_bytes: 0,
             leader_stack: None,
-            has_unknown_stacks: false,
+            unknown_stacks: None,
+            stacks_were_hidden: false,
             pace: Pace::default(),
             room: Room::NONE,
             dying_links: DyingLinks::default(),
@@ -328,15 +331,12 @@ impl Heap {
         if self.settings.limit != 0 {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
-        let is_foreign = stack == StackKnown::Foreign;
-        self.has_unknown_stacks |= is_foreign;
-        let some_unknown = self.has_unknown_stacks && stack != StackKnown::Named;
         let mut measured = Measurements {
-            hidden_stacks: some_unknown && attempts == 0 && !mappings::can_be_read(),
+            hidden_stacks: self.has_unknown_stacks(stack.named) && !mappings::can_be_read(),
             ..self.measure(needed, attempts)
         };
         measured.left = self.ask_room_if_due(&measured);
-        if self.cycle.is_under_way() && measured.may_collect && !is_foreign && attempts < 2 {
+        if self.cycle.is_under_way() && measured.may_collect && !stack.is_foreign && attempts < 2 {
             return self.remedy_in_cycle(&measured);
         }
         self.follow(heap_size::decide(&measured))

@@ -42,10 +42,9 @@ impl ProbedStack {
         near && self.probe(pointer) <= pointer
     }
 
-    /// The lowest address from which all memory up to the cold end can be read. It is not kept: another stack may lie below.
-    fn lowest(&self) -> Address {
-        let most = self.base.word().saturating_sub(MOST_KNOWN);
-        Address::new(memory::readable_start(most, self.low.word()))
+    /// Forgets what was found: another stack may have joined this one, and be gone.
+    fn forget(&mut self) {
+        *self = ProbedStack::default();
     }
 
     /// The lowest address that is known to reach the cold end, after a look as far down as `most`.
@@ -93,7 +92,8 @@ impl Mutator {
     }
 
     /// Calls `visit` with each part of the stack to scan, for a thread whose frames end at `stack_pointer` and whose
-    /// stack has its cold end at `base`; whether it runs on another stack than that.
+    /// stack has its cold end at `base`; whether it runs on another stack than that. Where some do (`some_unknown`), stacks are
+    /// copied: what joins them may be unmapped meanwhile by a thread that the collector does not stop.
     ///
     /// # Safety
     /// The thread must be stopped, blocked, or the calling one.
@@ -101,20 +101,30 @@ impl Mutator {
         &mut self,
         stack_pointer: Address,
         base: Address,
+        some_unknown: bool,
         mut visit: impl FnMut(Part),
     ) -> bool {
+        if some_unknown {
+            self.probed.forget();
+        }
         let mut part = |low: Address, high: Address| {
-            if low < high {
+            if some_unknown {
+                Copier::new().copy_all((low.word(), high.word()), &mut |at, words| {
+                    visit(Part::copied(at, words));
+                });
+            } else if low < high {
                 visit(Part::in_its_place(low, high));
             }
         };
         if stack_pointer != base && !self.is_on_known_stack(stack_pointer, base) {
-            part(self.probed.lowest(), base);
-            let most = stack_pointer.word().saturating_add(MOST_FOREIGN);
-            // What lies above the stack may be unmapped meanwhile by a thread that the collector does not stop.
-            Copier::new().copy_up((stack_pointer.word(), most), &mut |at, words| {
-                visit(Part::copied(at, words));
-            });
+            self.probed.forget();
+            let most = base.word().saturating_sub(MOST_KNOWN);
+            let low = memory::readable_start(most, base.word());
+            let end = stack_pointer.word().saturating_add(MOST_FOREIGN);
+            let mut copier = Copier::new();
+            let mut copied = |at: usize, words: &[usize]| visit(Part::copied(at, words));
+            copier.copy_all((low, base.word()), &mut copied);
+            copier.copy_up((stack_pointer.word(), end), &mut copied);
             return true;
         }
         let mut low = stack_pointer;
@@ -134,30 +144,19 @@ impl Mutator {
         false
     }
 
-    /// What is known of the thread's own stack: from the lowest frame that was found on it to its cold end. Empty for a thread that
-    /// is gone.
-    pub(crate) fn known_stack(&self) -> (usize, usize) {
-        if self.gone {
-            return (0, 0);
-        }
-        (self.probed.low.word(), self.probed.base.word())
-    }
-
     fn is_on_alt_stack(&self, stack_pointer: Address) -> bool {
         self.alt_stack.bytes != 0
             && stack_pointer.offset_from(self.alt_stack.low) < self.alt_stack.bytes
     }
 }
 
-/// What is known of the stack of the thread that is short of memory.
+/// What is known of stacks where a thread is short of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StackKnown {
-    /// It is the thread's own, and the program has named no other.
-    Own,
-    /// It is not known, and the program has named none.
-    Foreign,
-    /// The program says where its stacks are.
-    Named,
+pub struct StackKnown {
+    /// The thread runs on a stack that is not known, and the program has named none.
+    pub is_foreign: bool,
+    /// How often the program has named one ([`Client::stacks_named`]).
+    pub named: usize,
 }
 
 /// The stack that the collection itself runs on, while roots are pushed.
@@ -182,7 +181,9 @@ impl Heap {
             // SAFETY: a part of the stack of a thread that is stopped, blocked, or the calling one.
             unsafe { self.engine.scan_stack(part.low, part.high) };
         });
-        self.has_unknown_stacks |= unknown;
+        if unknown {
+            self.unknown_stacks = Some(client.stacks_named());
+        }
         self.leader_stack = Some(LeaderStack {
             scanned: Some(leader.scanned.unwrap_or(0).max(bytes)),
             ..leader
@@ -199,6 +200,7 @@ impl Heap {
         visit: &mut dyn FnMut(ThreadId, Part),
     ) -> bool {
         let mut unknown = false;
+        let some_unknown = self.has_unknown_stacks(client.stacks_named());
         let own = threads::current_tid();
         self.mutators.for_each(|thread| {
             // SAFETY: records stay mapped, the lock guards these fields, and this is the one reference to the record.
@@ -214,7 +216,9 @@ impl Heap {
             };
             let (from, base) = client.stack_of(thread, found);
             // SAFETY: the thread is stopped, blocked, or the calling one.
-            unknown |= unsafe { thread.for_each_stack_part(from, base, |part| visit(tid, part)) };
+            unknown |= unsafe {
+                thread.for_each_stack_part(from, base, some_unknown, |part| visit(tid, part))
+            };
         });
         unknown
     }
@@ -248,7 +252,7 @@ mod tests {
         let word = |of: Address| of.offset_from(at(0)) / 8;
         // SAFETY: there is no such thread.
         unsafe {
-            thread.for_each_stack_part(at(stack_pointer), at(WORDS), |part| {
+            thread.for_each_stack_part(at(stack_pointer), at(WORDS), false, |part| {
                 assert_eq!(part.at, part.low);
                 found.push((word(part.low), word(part.high)));
             });

@@ -1,9 +1,10 @@
 //! Stacks of coroutines that do not run, in a program that names none.
 //!
-//! Such a program shows itself by a thread that is stopped on a stack that is not known (`stacks`). From then on each collection
-//! scans all memory in which the program may have put a stack: what can be written and no file on disk holds, without the heap,
-//! what the collector has for itself, and what is known of threads' stacks. Whatever else lies there keeps objects alive, too, as
-//! long as the program names no stack; stock libgc does not collect at all while such a stack runs.
+//! Such a program shows itself by a thread that is stopped on a stack that is not known (`stacks`), also after it was asked for
+//! its other roots. From then on, unless it names a stack after all, each collection scans all memory in which the program may
+//! have put one ([`mappings`]), without what the collector has for itself. Whatever else lies there keeps objects alive, too; so do
+//! frames that were left. Where the system does not say what is mapped, collections are abandoned before anything is freed.
+//! Stock libgc does not collect at all while such a stack runs.
 //!
 //! The collecting thread runs it in the stopped world, under the allocator lock.
 
@@ -18,48 +19,47 @@ use crate::mark_sweep::stacks::Part;
 const MOST_FRAMES: usize = 64 << 10;
 
 impl Heap {
-    /// Scans what may be stacks, if there may be some that nobody has named; returns its bytes.
+    /// Whether there may be stacks that nobody has named, in a program that has named one so often: it names them from now on if it
+    /// has since then.
+    pub(crate) fn has_unknown_stacks(&self, named: usize) -> bool {
+        self.unknown_stacks == Some(named)
+    }
+
+    /// Scans what may be stacks, if there may be some that nobody has named; returns its bytes. Where the system does not say what is
+    /// mapped, the collection is to be abandoned: `stacks_were_hidden`.
     #[inline(never)]
-    pub(crate) fn push_unnamed_stacks(&self, stack_pointer: Address, client: &dyn Client) -> usize {
+    pub(crate) fn push_unnamed_stacks(
+        &mut self,
+        stack_pointer: Address,
+        client: &dyn Client,
+    ) -> usize {
         let mut bytes = 0;
-        self.for_each_unnamed_part(stack_pointer, client, &mut |_, part| {
+        let is_told = self.for_each_unnamed_part(stack_pointer, client, &mut |_, part| {
             bytes += part.bytes();
             // SAFETY: a copy, of this thread's alone.
             unsafe { self.engine.scan_stack(part.low, part.high) };
         });
+        self.stacks_were_hidden = !is_told;
         bytes
     }
 
-    /// Calls `visit` with the bounds of a mapping, and with each part of it that may belong to a stack nobody has named.
+    /// Calls `visit` with the bounds of a mapping, and with each part of it that may belong to a stack nobody has named. The
+    /// collecting thread's own frames are left out. False where there may be some and the system does not say what is mapped.
     pub(crate) fn for_each_unnamed_part(
         &self,
         stack_pointer: Address,
         client: &dyn Client,
         visit: &mut dyn FnMut(Range, Part),
-    ) {
-        if !self.has_unknown_stacks || client.names_stacks() {
-            return;
+    ) -> bool {
+        if !self.has_unknown_stacks(client.stacks_named()) {
+            return true;
         }
         let here = 0usize;
         let frames = ((&raw const here).addr(), stack_pointer.word());
         let is_below = frames.0 < frames.1 && frames.1 - frames.0 <= MOST_FRAMES;
-        let frames = is_below.then_some(frames);
-        let mut hidden = |address: usize| {
-            let mut first = frames.filter(|&(_, end)| end > address);
-            self.mutators.for_each(|thread| {
-                // SAFETY: records stay mapped, and the lock guards these fields.
-                let known = unsafe { (*thread).known_stack() };
-                let (low, end) = known;
-                if low < end && end > address && first.is_none_or(|(_, before)| end < before) {
-                    first = Some(known);
-                }
-            });
-            first
-        };
-        // Where the system does not say what is mapped, the heap grows (`decide::heap_size`), unless it cannot: then what can be
-        // found has to do.
-        mappings::for_each_piece(&mut hidden, &mut |mapping, address, words| {
+        let hidden = if is_below { frames } else { (0, 0) };
+        mappings::for_each_piece(hidden, &mut |mapping, address, words| {
             visit(mapping, Part::copied(address, words));
-        });
+        })
     }
 }

@@ -35,6 +35,10 @@ fn write_head(
     options: &Options,
     topology: &Topology,
 ) {
+    // What is asked of the system now may be forbidden since the start.
+    if log.is_none() {
+        return;
+    }
     let mut buffer = [0; LINE / 4];
     let command = program::command_line(&mut buffer);
     let with = |command: &str, line: &mut LineBuffer<LINE>| {

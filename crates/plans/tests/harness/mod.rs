@@ -39,6 +39,12 @@ use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, LARGEST_SMALL, class_
 use gleaner_spaces::mark_sweep::targets::MarkedObject;
 use gleaner_work::Crew;
 
+/// What doors say whose threads run on their own stacks.
+pub const OWN_STACK: StackKnown = StackKnown {
+    is_foreign: false,
+    named: 0,
+};
+
 /// Words of the root range.
 pub const ROOTS: usize = 256;
 
@@ -71,8 +77,8 @@ impl Client for Quiet {
     fn thread_moment(&self, _heap: &mut Heap, _moment: Moment, _thread: *mut Mutator) {}
     fn settle_toggle_refs(&self, _heap: &mut Heap) {}
     fn push_other_roots(&self, _heap: &mut Heap) {}
-    fn names_stacks(&self) -> bool {
-        true
+    fn stacks_named(&self) -> usize {
+        0
     }
     fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address) {
         // A thread without a base has no stack to scan: it ends where it begins.
@@ -250,7 +256,7 @@ impl Bench {
                 Ok(object) => return Ok(object),
                 Err(shortage) => shortage,
             };
-            match self.heap.remedy(shortage, attempts, StackKnown::Own) {
+            match self.heap.remedy(shortage, attempts, OWN_STACK) {
                 Remedy::TryAgain => {}
                 Remedy::Collect(reason) => {
                     let outcome = self.collect_new(reason);

@@ -20,10 +20,9 @@ use gleaner_os::threads::ThreadId;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::decide::extent::Extent;
 use gleaner_plans::mark_sweep::mutator::Mutator;
-use gleaner_plans::mark_sweep::stacks::StackKnown;
 use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, UNCOLLECTABLE, descriptor};
 use gleaner_spaces::mark_sweep::scan::Entry;
-use harness::Bench;
+use harness::{Bench, OWN_STACK};
 
 const OBJECTS: usize = 20_000;
 
@@ -466,7 +465,7 @@ fn one_that_cannot_keep_pace_ends_in_the_stop() {
         let space = &mut begun.bench.heap.space;
         if let Err(shortage) = space.allocate_large(NORMAL, 30_000, 16, false) {
             use gleaner_plans::mark_sweep::heap::Remedy;
-            match begun.bench.heap.remedy(shortage, 0, StackKnown::Own) {
+            match begun.bench.heap.remedy(shortage, 0, OWN_STACK) {
                 Remedy::TryAgain => {}
                 Remedy::Collect(_) => {
                     begun.end();

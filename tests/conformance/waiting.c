@@ -1,0 +1,425 @@
+/* Coroutines that wait, on stacks that nobody named: what they refer to is kept, wherever it can be looked for. */
+#include "stacks.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+
+static volatile int counted, quit;
+
+enum { COROUTINES = 8, SMALL_STACK = 64 << 10, TURNS = 20 };
+static struct coroutine {
+    ucontext_t context;
+    char *stack;
+    size_t bytes;
+    int whole;
+} coroutines[COROUTINES];
+static int running, resting_on_main;
+static void (*between_turns)(void);
+static size_t peak;
+
+/* Each in turn; the first thread's own stack only where it is wanted. */
+static void pass_on(void)
+{
+    ucontext_t *own = &coroutines[running].context;
+    if (resting_on_main) {
+        swapcontext(own, &main_context);
+        return;
+    }
+    running = (running + 1) % COROUTINES;
+    swapcontext(own, &coroutines[running].context);
+}
+
+/* What it refers to is referred to by its own frame alone. */
+static void keep_across_turns(int number)
+{
+    void **volatile list = make_list(CELLS);
+    int whole = 1;
+    for (int turn = 0; turn < TURNS; turn++) {
+        churn(under_stress() ? 200 : 1 << 20, 32);
+        if (GC_get_heap_size() > peak)
+            peak = GC_get_heap_size();
+        if (between_turns != NULL)
+            between_turns();
+        pass_on();
+        whole &= is_whole(list, CELLS);
+    }
+    coroutines[number].whole = whole;
+    if (resting_on_main || number == COROUTINES - 1)
+        setcontext(&main_context);
+    running = number + 1;
+    setcontext(&coroutines[running].context);
+}
+
+static void run_coroutines(char *(*make_stack)(size_t))
+{
+    for (int i = 0; i < COROUTINES; i++) {
+        struct coroutine *it = &coroutines[i];
+        it->bytes = i % 2 == 0 ? STACK : SMALL_STACK;
+        it->stack = make_stack(it->bytes);
+        REQUIRE(it->stack != NULL);
+        getcontext(&it->context);
+        it->context.uc_stack.ss_sp = it->stack;
+        it->context.uc_stack.ss_size = it->bytes;
+        makecontext(&it->context, (void (*)(void))keep_across_turns, 1, i);
+    }
+    GC_word before = GC_get_gc_no();
+    volatile int turn = 0;
+    if (!resting_on_main)
+        swapcontext(&main_context, &coroutines[0].context);
+    else
+        for (; turn < (TURNS + 1) * COROUTINES; turn++) {
+            running = turn % COROUTINES;
+            swapcontext(&main_context, &coroutines[running].context);
+            churn(under_stress() ? 50 : 64 << 10, 48);
+        }
+    counted = (int)(GC_get_gc_no() - before);
+    NOTE("%d collections, %zu KB at most\n", counted, peak >> 10);
+    for (int i = 0; i < COROUTINES; i++)
+        CHECK_EQ(coroutines[i].whole, 1);
+}
+
+static char *map_stack(size_t bytes)
+{
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static char *map_shared_stack(size_t bytes)
+{
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static char *malloc_stack(size_t bytes)
+{
+    return malloc(bytes);
+}
+
+/* Stock collects nothing here. */
+static void waiting_coroutines_keep_what_they_refer_to(void)
+{
+    start();
+    run_coroutines(map_stack);
+    if (on_gleaner()) {
+        CHECK_GE(counted, 10);
+        CHECK_LE(peak, (size_t)24 << 20);
+    }
+    check_alive();
+}
+
+static void waiting_coroutines_on_malloc(void)
+{
+    start();
+    run_coroutines(malloc_stack);
+    check_alive();
+}
+
+static void waiting_coroutines_on_shared_memory(void)
+{
+    start();
+    run_coroutines(map_shared_stack);
+    check_alive();
+}
+
+/* Some collections come while the thread is on its own stack again: then stock loses what the others keep. */
+static void waiting_coroutines_between_turns_of_the_thread(void)
+{
+    start();
+    resting_on_main = 1;
+    run_coroutines(map_stack);
+    CHECK_GE(counted, 10);
+    check_alive();
+}
+
+static void *runs_coroutines(void *arg)
+{
+    run_coroutines(malloc_stack);
+    return arg;
+}
+
+/* Memory that the collector looks through goes and comes meanwhile: it does not stop this thread. */
+static void *maps_and_unmaps(void *arg)
+{
+    while (!quit) {
+        char *memory = map_stack(STACK);
+        if (memory != NULL) {
+            for (size_t i = 0; i < STACK; i += 4096)
+                memory[i] = 1;
+            munmap(memory, STACK);
+        }
+    }
+    return arg;
+}
+
+static void waiting_coroutines_of_another_thread(void)
+{
+    pthread_t coroutines_thread, mapping_thread;
+    start();
+    int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    *(void **)&create = dlsym(dlopen("libc.so.6", RTLD_NOW), "pthread_create");
+    REQUIRE(create != NULL && create(&mapping_thread, NULL, maps_and_unmaps, NULL) == 0);
+    REQUIRE(GC_pthread_create(&coroutines_thread, NULL, runs_coroutines, NULL) == 0);
+    GC_pthread_join(coroutines_thread, NULL);
+    quit = 1;
+    pthread_join(mapping_thread, NULL);
+    check_alive();
+}
+
+/* Where the system does not say what is mapped, the heap grows instead, as stock's; no collection frees anything, whoever
+ * asks for it. */
+static void waiting_coroutines_that_cannot_be_found(void)
+{
+    struct rlimit none = {3, 3};
+    start();
+    GC_word before = GC_get_gc_no();
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    between_turns = GC_gcollect;
+    run_coroutines(map_stack);
+    CHECK_EQ(GC_get_gc_no(), before);
+    if (!under_stress())
+        CHECK_GE(peak, (size_t)100 << 20);
+}
+
+/* The same at the limit of the heap: memory is out, and nothing that lives is lost. */
+static void *nothing(size_t bytes)
+{
+    (void)bytes;
+    return NULL;
+}
+
+static void keep_while_memory_runs_out(void)
+{
+    void **volatile list = make_list(CELLS);
+    swapcontext(&context, &main_context);
+    counted = is_whole(list, CELLS);
+}
+
+static void memory_runs_out_where_stacks_cannot_be_found(void)
+{
+    struct rlimit none = {3, 3};
+    add_options("heap-limit=20m");
+    start();
+    GC_set_oom_fn(nothing);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    run_on_stack(keep_while_memory_runs_out);
+    stack = map_stack(STACK);
+    ucontext_t first = context;
+    /* On another stack, so that stacks are found that nobody has named. */
+    run_on_stack(GC_gcollect);
+    int made = 0;
+    while (GC_malloc(1000) != NULL)
+        made++;
+    CHECK_OP(made, >, 10000);
+    swapcontext(&main_context, &first);
+    CHECK_EQ(counted, 1);
+}
+
+/* Descriptors run out again and again, for a moment. */
+static void *runs_out_of_descriptors(void *arg)
+{
+    enum { MOST = 64 };
+    int taken[MOST], count = 0;
+    while (!quit) {
+        count = 0;
+        while (count < MOST && (taken[count] = dup(2)) >= 0)
+            count++;
+        for (int i = 0; i < count; i++)
+            close(taken[i]);
+    }
+    return arg;
+}
+
+static void waiting_coroutines_while_descriptors_run_out(void)
+{
+    struct rlimit few = {20, 20};
+    pthread_t thread;
+    if (under_stress())
+        return;
+    start();
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    REQUIRE(GC_pthread_create(&thread, NULL, runs_out_of_descriptors, NULL) == 0);
+    run_coroutines(map_stack);
+    quit = 1;
+    GC_pthread_join(thread, NULL);
+}
+
+/* Shared memory whose pages this process has given up, as the child of a fork has touched none. */
+static void give_up_pages(void)
+{
+    for (int i = 0; i < COROUTINES; i++)
+        if (i != running)
+            madvise(coroutines[i].stack, coroutines[i].bytes, MADV_DONTNEED);
+}
+
+static void waiting_coroutines_on_shared_memory_that_was_given_up(void)
+{
+    start();
+    between_turns = give_up_pages;
+    run_coroutines(map_shared_stack);
+}
+
+static char *map_file_stack(size_t bytes)
+{
+    FILE *file = tmpfile();
+    REQUIRE(file != NULL && ftruncate(fileno(file), (off_t)bytes) == 0);
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+    fclose(file);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void waiting_coroutines_on_a_file(void)
+{
+    start();
+    run_coroutines(map_file_stack);
+}
+
+/* A thread says where its own stack is, once, and names none of the others. */
+static void waiting_coroutines_after_the_own_stack_was_named(void)
+{
+    start();
+    GC_set_stackbottom(handle, &own_bottom);
+    run_coroutines(map_stack);
+    CHECK_GE(counted, 10);
+}
+
+static void collect_and_make(void)
+{
+    void **volatile list = make_list(CELLS);
+    GC_gcollect();
+    CHECK(is_whole(list, CELLS));
+}
+
+/* A coroutine's stack joins that of its thread, is unmapped, and another one is collected on. */
+static void *runs_below_its_stack(void *low)
+{
+    stack = low;
+    run_on_stack(GC_gcollect);
+    REQUIRE(munmap(stack, STACK) == 0);
+    stack = map_stack(STACK);
+    run_on_stack(collect_and_make);
+    return low;
+}
+
+static void a_stack_that_joined_the_threads_is_unmapped(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    start();
+    char *both = map_stack(3 * STACK);
+    pthread_attr_init(&attributes);
+    REQUIRE(both != NULL && pthread_attr_setstack(&attributes, both + 2 * STACK, STACK) == 0);
+    REQUIRE(munmap(both, STACK) == 0);
+    REQUIRE(GC_pthread_create(&thread, &attributes, runs_below_its_stack, both + STACK) == 0);
+    GC_pthread_join(thread, NULL);
+    check_alive();
+}
+
+/* Terabytes that were never touched are passed over at once. */
+static void memory_that_was_never_touched_costs_nothing(void)
+{
+    size_t bytes = (size_t)4 << 40;
+    start();
+    void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (area == MAP_FAILED)
+        return;
+    run_coroutines(map_stack);
+    CHECK_GE(counted, 10);
+}
+
+/* Memory of the program's own in which words look like references: how many of their objects a collection leaves. */
+static NOINLINE int left_by_a_collection(void)
+{
+    enum { WORDS = 256 };
+    static GC_hidden_pointer links[WORDS];
+    void **page = mmap(NULL, WORDS * sizeof(void *), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(page != MAP_FAILED);
+    for (int i = 0; i < WORDS; i++) {
+        page[i] = GC_malloc_atomic(64);
+        links[i] = GC_HIDE_POINTER(page[i]);
+        GC_general_register_disappearing_link((void **)&links[i], page[i]);
+    }
+    GC_gcollect();
+    int left = 0;
+    for (int i = 0; i < WORDS; i++)
+        left += links[i] != 0;
+    munmap(page, WORDS * sizeof(void *));
+    return left;
+}
+
+static volatile int left;
+static void collect_once(void)
+{
+    left = left_by_a_collection();
+}
+
+static void memory_is_no_stack_before_any_coroutine(void)
+{
+    start();
+    CHECK_LE(left_by_a_collection(), 20);
+}
+
+static void memory_may_be_a_stack_until_stacks_are_named(void)
+{
+    start();
+    run_on_stack(collect_once);
+    CHECK_EQ(left, 256);
+    CHECK_EQ(left_by_a_collection(), 256);
+    next_push = GC_get_push_other_roots();
+    GC_set_push_other_roots(tell_and_push);
+    run_on_stack(collect_once);
+    CHECK_LE(left, 20);
+    GC_set_push_other_roots(next_push);
+    GC_set_stackbottom(handle, &own_bottom);
+}
+
+/* Entries of a directory, or lines of a file. */
+static int count_of(const char *directory, const char *file)
+{
+    int count = 0;
+    if (directory != NULL) {
+        DIR *opened = opendir(directory);
+        while (readdir(opened) != NULL)
+            count++;
+        closedir(opened);
+        return count;
+    }
+    static char buffer[65536];
+    int opened = open(file, O_RDONLY);
+    for (ssize_t length; (length = read(opened, buffer, sizeof buffer)) > 0;)
+        for (ssize_t i = 0; i < length; i++)
+            count += buffer[i] == '\n';
+    close(opened);
+    return count;
+}
+
+static void looking_leaves_nothing_behind(void)
+{
+    start();
+    run_on_stack(GC_gcollect);
+    GC_gcollect();
+    int files = count_of("/proc/self/fd", NULL), mappings = count_of(NULL, "/proc/self/maps");
+    for (int i = 0; i < 50; i++)
+        GC_gcollect();
+    CHECK_EQ(count_of("/proc/self/fd", NULL), files);
+    CHECK_LE(count_of(NULL, "/proc/self/maps"), mappings + 5);
+}
+
+MAIN_BEGIN
+    RUN(waiting_coroutines_keep_what_they_refer_to);
+    RUN(waiting_coroutines_on_malloc);
+    RUN(waiting_coroutines_on_shared_memory);
+    RUN_GLEANER(waiting_coroutines_between_turns_of_the_thread);
+    RUN_GLEANER(waiting_coroutines_of_another_thread);
+    RUN_GLEANER(waiting_coroutines_that_cannot_be_found);
+    RUN_GLEANER(memory_runs_out_where_stacks_cannot_be_found);
+    RUN_GLEANER(waiting_coroutines_while_descriptors_run_out);
+    RUN(waiting_coroutines_on_shared_memory_that_was_given_up);
+    RUN(waiting_coroutines_on_a_file);
+    RUN_GLEANER(waiting_coroutines_after_the_own_stack_was_named);
+    RUN_GLEANER(a_stack_that_joined_the_threads_is_unmapped);
+    RUN_GLEANER(memory_that_was_never_touched_costs_nothing);
+    RUN_GLEANER(looking_leaves_nothing_behind);
+    RUN(memory_is_no_stack_before_any_coroutine);
+    RUN_GLEANER(memory_may_be_a_stack_until_stacks_are_named);
+MAIN_END
