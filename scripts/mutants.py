@@ -545,6 +545,8 @@ def main():
                if (not chosen.short or entry.get("short"))
                and (not chosen.crate or entry["crate"] in chosen.crate)
                and (not chosen.only or any(word in entry["name"] for word in chosen.only))]
+    if not entries:
+        raise SystemExit("mutants.py: there is no such breakage: a file of tests/mutants is a crate, and --only is a part of a name")
 
     tree_folder = os.path.join(folder, "tree")
     tree = copy_tree(ROOT, tree_folder)

@@ -6,7 +6,7 @@
     quick.py --self-test   prove what is chosen
 
 Format; lints of the crates that changed; unit tests of those, and of the crates that depend on them; the checks of what else
-changed (pages, scripts); and a smoke test of each door that a change can reach: a program on the libgc door, an embedder in
+changed (pages, scripts, tests in C); and a smoke test of each door that a change can reach: a program on the libgc door, an embedder in
 C, one in Rust, and `gleaner place`. Everything is compiled as `make test-rust` compiles it, so nothing is compiled twice. The
 last line is "N passed, N failed".
 """
@@ -88,10 +88,30 @@ def smoke(doors):
     return runs
 
 
+def suites(files, is_built):
+    """(name, command) of the tests in C that changed; all are compiled if what they share did."""
+    runs = []
+    suite, conformance = "tests/conformance/", "tests/conformance/run.sh"
+    changed = [pathlib.Path(file) for file in files if file.startswith(suite)]
+    if changed:
+        names = sorted({path.stem for path in changed if path.suffix in (".c", ".cc") and not path.stem.startswith("lib_")
+                        and (ROOT / path).exists()})
+        shared = [] if len(names) == len(changed) else ["alloc"]
+        if not is_built:
+            runs.append(("the libgc door is built", [CARGO, "build", "--locked", "-p", "gleaner-libgc"]))
+        runs.append(("the suite in C", ["env", "GLEANER=1", conformance, "--quiet", "--lib", str(DEBUG / "libgc.so"),
+                                        *dict.fromkeys([*names, *shared])]))
+    if any(file.startswith(("tests/capi/", "examples/")) for file in files):
+        runs.append(("the C interface", ["make", "--silent", "test-capi"]))
+    if any(file.startswith("clients/") for file in files):
+        runs.append(("the list of clients", [CARGO, "test", "--locked", "--quiet", "-p", "gleaner-bench", "--bins"]))
+    return runs
+
+
 def plan(files, crates):
     """(name, command) of all that is to be run after a change of these files."""
     runs = [("format", [CARGO, "fmt", "--all", "--", "--check"])]
-    changed = changed_crates(files, crates)
+    changed, doors = changed_crates(files, crates), set()
     reached = dependents(changed, crates)
     if changed:
         runs.append(("lints", [CARGO, "clippy", "--locked", *packages(changed), "--all-targets", "--", "-D", "warnings"]))
@@ -103,6 +123,7 @@ def plan(files, crates):
         if built:
             runs.append(("the doors are built", [CARGO, "build", "--locked", *packages(built)]))
         runs += smoke(doors)
+    runs += suites(files, bool(doors & {"libgc"}))
     if any(file.endswith((".md", ".tsv", ".rs", ".py", ".toml")) or file == "Makefile" for file in files):
         runs += [(f"make {target}", ["make", "--silent", target])
                  for target in ("check-layers", "check-rooms", "check-pages", "check-system-calls", "check-scripts")]
@@ -123,6 +144,9 @@ def self_test():
         ("what depends on it", dependents({"gleaner-os"}, crates), {"gleaner-os", "gleaner", "gleaner-capi"}),
         ("the doors that a change reaches", ["an embedder in Rust" in names, "and runs" in names, "gleaner place" in names],
          [True, True, False]),
+        ("a test in C is run", [command[6:] for name, command in plan(["tests/conformance/alloc.c"], crates) if name == "the suite in C"],
+         [["alloc"]]),
+        ("what tests share is compiled", [command[6:] for name, command in suites(["tests/conformance/harness.h"], True)], [["alloc"]]),
         ("a page alone compiles nothing", [name for name, _ in plan(["README.md"], crates)][:2], ["format", "make check-layers"]),
     ]
     return report(compared(cases))
@@ -132,6 +156,8 @@ def main():
     """The command."""
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
+    if len(sys.argv) > 2 or sys.argv[1:2] in (["--help"], ["-h"]):
+        raise SystemExit(__doc__)
     bases = sys.argv[1:] or ["HEAD", "HEAD~1"]
     new = said("git", "ls-files", "--others", "--exclude-standard").splitlines()
     for base in bases:

@@ -33,7 +33,10 @@ class Step:
     """A step: first waiting, then under way, then with what it took."""
 
     def __init__(self, spec):
-        self.name, self.kind, *marks = spec.split(":")
+        self.name, _, rest = spec.partition(":")
+        self.kind, *marks = rest.split(":")
+        if self.kind not in tally.KINDS or self.name.startswith("-"):
+            raise SystemExit(f"steps.py: {spec} is no STEP:KIND[:MARK]; kinds are {', '.join(tally.KINDS)}")
         if marks not in ([], ["alone"], ["first"]):
             raise SystemExit(f"steps.py: {spec}: a step has one mark, alone or first")
         self.alone, self.first = marks == ["alone"], marks == ["first"]

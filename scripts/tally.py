@@ -23,6 +23,7 @@ import sys
 
 from checks import compared, report
 
+KINDS = ("status", "cargo", "tally", "total", "pytest")
 BINARY = re.compile(r"^ +Running (?:unittests )?(\S+) \((\S+)\)|^test result: .* finished in ([\d.]+)s", re.M)
 TOOK = re.compile(r"^# took ([\d.]+) s: (.+)$", re.M)
 DURATION = re.compile(r"^([\d.]+)s (?:call|setup|teardown) +(\S+)", re.M)
@@ -34,6 +35,8 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 def count(kind, status, text):
     """(passed, failed) of one step."""
+    if kind not in KINDS:
+        raise SystemExit(f"tally.py: unknown kind {kind!r}")
     text = COLOUR.sub("", text).replace("\r", "\n")
     if kind == "status":
         return (1, 0) if status == 0 else (0, 1)
@@ -41,13 +44,11 @@ def count(kind, status, text):
         pairs = CARGO.findall(text)
     elif kind in ("tally", "total"):
         pairs = TALLY.findall(text)[-1 if kind == "total" else 0:]
-    elif kind == "pytest":
+    else:
         summary = PYTEST.findall(text)[-1:]
         named = [dict((word, number) for number, word in re.findall(r"(\d+) (\w+)", line)) for line in summary]
         pairs = [(line.get("passed", 0), sum(int(line.get(word, 0)) for word in ("failed", "error", "errors")))
                  for line in named]
-    else:
-        raise SystemExit(f"tally.py: unknown kind {kind!r}")
     passed = sum(int(pair[0]) for pair in pairs)
     failed = sum(int(pair[1]) for pair in pairs)
     if failed == 0 and (status != 0 or passed == 0):

@@ -17,7 +17,14 @@ build=$here/../../target/conformance
 lib= opt= quiet=
 while [ $# -gt 0 ]; do
     case $1 in
-    --lib) lib=$(realpath "$2") || exit 2; shift 2 ;;
+    --lib | --opt | --build) [ $# -gt 1 ] || { echo "run.sh: $1 needs a value" >&2; exit 2; } ;;
+    esac
+    case $1 in
+    --lib)
+        lib=$(realpath "$2") || exit 2
+        # The loader would only warn, and the system's library be tested.
+        nm -D --defined-only "$lib" 2>/dev/null | grep -q ' GC_init$' || { echo "run.sh: $2 is no libgc" >&2; exit 2; }
+        shift 2 ;;
     --opt) opt=${opt:+$opt,}$2; shift 2 ;;
     --build) build=$2; shift 2 ;;
     --quiet) quiet=1; shift ;;
@@ -60,6 +67,10 @@ for name in "$@"; do
     if ! grep -q '^1\.\.' "$out/$name.out"; then
         bad=$((bad + 1))
         echo "not ok - $name ended before its last test, status $status" >>"$out/$name.out"
+    fi
+    if [ -n "$case" ] && [ $((ok + bad)) = 0 ] && ! grep -q '^# skipped: ' "$out/$name.out"; then
+        echo "run.sh: $name has no case $case" >&2
+        exit 2
     fi
     passed=$((passed + ok)) failed=$((failed + bad))
     if [ -z "$quiet" ]; then

@@ -59,8 +59,16 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
         .stdout(create(launch.stdout)?)
         .stderr(create(launch.stderr)?)
         .process_group(0);
-    // SAFETY: between fork and exec this calls nothing but one plain system call.
-    unsafe { command.pre_exec(end_with_parent) };
+    // Until the program's group is known, nobody can end it: it may have started others by then.
+    let put_off = SignalsPutOff::new();
+    let before = put_off.before;
+    // SAFETY: between fork and exec this calls nothing but plain system calls.
+    unsafe {
+        command.pre_exec(move || {
+            set_mask(&before);
+            end_with_parent()
+        });
+    }
     end_group_when_asked();
     let start = Instant::now();
     let child = command
@@ -68,6 +76,7 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
         .map_err(|error| Failure::new(format!("{}: {error}", launch.command[0])))?;
     let pid = child.id() as libc::pid_t;
     MEASURED.store(pid, Ordering::SeqCst);
+    drop(put_off);
     let (ended, watched) = channel::<()>();
     let limit = launch.limit;
     let watchdog = std::thread::spawn(move || {
@@ -98,10 +107,44 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
 /// is its own; read by the signal handler.
 static MEASURED: AtomicI32 = AtomicI32::new(0);
 
+/// What asks this process to end.
+const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+
+/// As long as it exists, the calling thread is not asked to end; it is afterwards.
+struct SignalsPutOff {
+    before: libc::sigset_t,
+}
+
+impl SignalsPutOff {
+    fn new() -> SignalsPutOff {
+        // SAFETY: all zeroes is a value of this plain structure, and both sets are written before they are read.
+        unsafe {
+            let (mut ending, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigemptyset(&mut ending);
+            for signal in ENDING {
+                libc::sigaddset(&mut ending, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &ending, &mut before);
+            SignalsPutOff { before }
+        }
+    }
+}
+
+impl Drop for SignalsPutOff {
+    fn drop(&mut self) {
+        set_mask(&self.before);
+    }
+}
+
+fn set_mask(mask: &libc::sigset_t) {
+    // SAFETY: plain call; the set is readable.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
+}
+
 /// From now on this process, when it is asked to end, kills what it measures with all that this has started. A signal
 /// that it was started to ignore, as nohup does, stays ignored.
 fn end_group_when_asked() {
-    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+    for signal in ENDING {
         // SAFETY: the handler calls what is safe in one: an atomic load, `kill` and `_exit`.
         unsafe {
             if libc::signal(signal, end_group as *const () as libc::sighandler_t) == libc::SIG_IGN {
