@@ -36,7 +36,7 @@ LAB := $(LAB_VENV)/bin/gleaner-lab
 CONFORMANCE := tests/conformance/run.sh --quiet
 # A run under pressure: a collection at every STRESS-th allocation, the verifier
 # at each phase edge, freed memory overwritten.
-STRESS ?= 100
+STRESS ?= 400
 PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
 BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators \
@@ -69,7 +69,7 @@ test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
 LONG_STEPS := test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
-	test-generations-long:tally check-rivals:status test-rivals:tally \
+	test-stress-long:tally test-clients-generations-long:tally test-generations-long:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -207,15 +207,18 @@ test-rust: build
 test-alone: build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast --test place -- --ignored measured_alone
 
-# The models of the concurrent protocols, in the crates that have some. Other
-# tests leave themselves out of a build with --cfg loom.
+# The models of the concurrent protocols, in the crates that have some: in unit tests, and in files that say so in their first lines.
 test-loom:
 	crates=(); \
 	for manifest in $$(grep -l '^loom\b' crates/*/Cargo.toml); do \
 		crates+=(-p "gleaner-$$(basename "$$(dirname "$$manifest")")"); \
 	done; \
-	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off $(CARGO) test $(CARGO_FLAGS) --release --no-fail-fast \
-		--target-dir target/loom --tests "$${crates[@]}"
+	tests=(); \
+	for file in $$(grep -lE '^#!\[cfg\((all\()?loom' crates/*/tests/*.rs crates/*/tests/*/main.rs); do \
+		name=$${file%/main.rs}; tests+=(--test "$$(basename "$$name" .rs)"); \
+	done; \
+	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
+		$(CARGO) test $(CARGO_FLAGS) --release --no-fail-fast --target-dir target/loom --lib "$${tests[@]}" "$${crates[@]}"
 
 # The project's own breakages (docs/mutants.md): all, a dozen, and those that cargo-mutants makes up.
 .PHONY: test-mutants test-mutants-short test-mutants-pure
@@ -269,7 +272,7 @@ fuzz: packages-build
 	target/fuzz/$(FUZZ_TARGET)/release/programs target/fuzz-corpus/programs \
 		-artifact_prefix=target/fuzz-finds/ -len_control=0 -max_len=4000 -max_total_time=$(FUZZ_SECONDS)
 
-.PHONY: test-clients test-clients-default test-clients-stress test-stress test-threads
+.PHONY: test-clients test-clients-default test-clients-stress test-stress test-stress-long test-threads
 .PHONY: test-singlestep
 test-clients: test-clients-default test-clients-stress
 
@@ -284,9 +287,12 @@ test-clients-stress: build
 test-stress: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt $(PRESSURE)$(STRESS)
 
+test-stress-long:
+	$(MAKE) test-stress STRESS=100
+
 # Collections that keep marks and marking in steps: with a limit that is soon reached, with the verifier, and at every so
 # many allocations.
-.PHONY: test-generations test-generations-long test-clients-generations
+.PHONY: test-generations test-generations-long test-clients-generations test-clients-generations-long
 LITTLE_TIME := GC_PAUSE_TIME_TARGET=1
 test-generations: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=sticky
@@ -299,6 +305,8 @@ test-generations-long: build
 
 test-clients-generations: build
 	$(BENCH) clients --all --size ci --opt generations=incremental --env $(LITTLE_TIME)
+
+test-clients-generations-long: build
 	$(BENCH) clients --all --size tiny --pressure --opt generations=incremental --env $(LITTLE_TIME)
 
 # More threads than processors, with marking threads beside them.
@@ -570,11 +578,11 @@ help:
 #|   make test-miri         undefined behaviour where Miri can run; needs a nightly compiler
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner
 #|   make test-generations  the same suite with marks that are kept and steps
-#|   make test-clients-generations  all clients with steps, also under pressure
+#|   make test-clients-generations  all clients with steps; test-clients-generations-long: under pressure
 #|   make test-clients      Guile, Nix, ECL, w3m, LilyPond, Crystal: output as under stock,
 #|                          with the default options, then under pressure
 #|   make test-stress       the C suite under pressure: a collection at every
-#|                          STRESS-th allocation (100 unless given), verifier
+#|                          STRESS-th allocation (400 unless given; test-stress-long: 100), verifier
 #|                          and poison on
 #|   make test-threads      32 threads, also under pressure
 #|   make test-limits       what a program gets under ulimit -v, beside stock libgc;

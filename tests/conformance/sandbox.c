@@ -104,7 +104,7 @@ static NOINLINE int is_whole(void **list, int length)
 
 static void *allocates(void *arg)
 {
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 20; i++)
         if (!is_whole(list_of(scaled(2000)), scaled(2000)))
             return NULL;
     return arg;
@@ -115,35 +115,35 @@ static void use_all(void)
 {
     pthread_t t[3];
     int made = 0;
-    void **kept = list_of(scaled(100000));
+    void **kept = list_of(scaled(40000));
     for (int i = 0; i < 3; i++)
         made += pthread_create(&t[made], NULL, allocates, t) == 0;
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 10; i++) {
         GC_malloc(3 << 20);
         GC_malloc_atomic(200000);
         list_of(scaled(20000));
         GC_gcollect();
     }
     /* What large objects never wrote is looked for when the heap has dropped. */
-    void **more = list_of(scaled(300000));
+    void **more = list_of(scaled(150000));
     for (int i = 0; i < 20; i++)
-        list_of(scaled(100000));
-    for (int i = 0; i < 50; i++)
+        list_of(scaled(40000));
+    for (int i = 0; i < 25; i++)
         GC_malloc(3 << 20);
-    CHECK(is_whole(more, scaled(300000)));
+    CHECK(is_whole(more, scaled(150000)));
     while (made > 0) {
         void *r = NULL;
         pthread_join(t[--made], &r);
         CHECK_PTR(r, t);
     }
-    CHECK(is_whole(kept, scaled(100000)));
+    CHECK(is_whole(kept, scaled(40000)));
     GC_gcollect_and_unmap();
     pid_t child = fork();
     if (child == 0) {
-        int whole = is_whole(kept, scaled(100000));
-        kept = list_of(scaled(100000));
+        int whole = is_whole(kept, scaled(40000));
+        kept = list_of(scaled(40000));
         GC_gcollect();
-        _exit(whole && is_whole(kept, scaled(100000)) ? 7 : 8);
+        _exit(whole && is_whole(kept, scaled(40000)) ? 7 : 8);
     }
     int status = 0;
     if (child > 0) {
@@ -204,7 +204,7 @@ static void no_threads_are_needed(void)
     confine(none, 4, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
     void **kept = list_of(scaled(200000));
     for (int i = 0; i < 10; i++) {
-        list_of(scaled(100000));
+        list_of(scaled(40000));
         GC_gcollect();
     }
     CHECK(is_whole(kept, scaled(200000)));
@@ -273,7 +273,7 @@ static void keep_on_a_stack_that_waits(void)
     makecontext(&inside, keep_and_wait, 0);
     swapcontext(&outside, &inside);
     for (int i = 0; i < 20; i++)
-        list_of(scaled(100000));
+        list_of(scaled(40000));
     swapcontext(&outside, &inside);
     CHECK(stayed);
 }
@@ -387,9 +387,9 @@ static void ends_with_a_log(void)
     add_options(option);
     GC_INIT();
     confine(asking, 4, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
-    void **kept = list_of(scaled(100000));
+    void **kept = list_of(scaled(40000));
     GC_gcollect();
-    exit(is_whole(kept, scaled(100000)) ? 0 : 1);
+    exit(is_whole(kept, scaled(40000)) ? 0 : 1);
 }
 
 static void a_log_ends_in_a_sandbox(void)

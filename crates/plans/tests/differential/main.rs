@@ -122,7 +122,7 @@ fn every_policy_finds_what_the_model_reaches() {
         }
         let several = policy.contains("markers=3");
         let mut program = Program::new(bench, number as u64, policy.clone());
-        program.run(500);
+        program.run(250);
         collections += program.collections;
         let marks = program.bench.events(Phase::Mark);
         assert!(
