@@ -172,7 +172,7 @@ def render(rows):
         "",
         "Every dynamic symbol that `libgc.so.1` of Debian 12 (8.2.2), 13 (8.2.8) and unstable (8.2.12)",
         "defines, and what Gleaner's library makes of it; *since* says which of these is the first with it.",
-        "No later one lacks what an earlier one has. What *development* has is declared by `gc_mark.h` of",
+        "No later one lacks what an earlier one has. What *development* has is declared by headers of",
         "libgc's development branch, and by no release. *Done* means: it has libgc's documented meaning. *No-op* means: it is",
         "accepted, does nothing or only keeps a value, and the note says why that is harmless.",
         "*Missing* means: the library does not export it, so a program that needs it is stopped by",

@@ -251,6 +251,20 @@ pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
     result
 }
 
+/// As in gc.h of the development branch: what only reads holds the lock as well, which nobody shares here.
+///
+/// # Safety
+/// `function` must be callable with `argument`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_call_with_reader_lock(
+    function: Function,
+    argument: *mut c_void,
+    _release: core::ffi::c_int,
+) -> *mut c_void {
+    // SAFETY: as asked.
+    unsafe { GC_call_with_alloc_lock(function, argument) }
+}
+
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_alloc_lock() {

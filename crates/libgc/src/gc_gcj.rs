@@ -5,7 +5,7 @@
 //! word of a free cell leads to another free cell, whose second word is 0, poison or the cookie of an explicit free,
 //! all known to the scanner. So the collector never follows half a description.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::mem::transmute;
 
 use gleaner_mem::Address;
@@ -35,6 +35,25 @@ fn kind_of(descriptor: usize, add_size: bool) -> Kind {
         mark_unconditionally: false,
         unlocked: false,
     }
+}
+
+/// As in gc_mark.h of the development branch. `offset` is where a type has its descriptor, in bytes; there is one place for that.
+///
+/// # Safety
+/// As for [`GC_init_gcj_malloc`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_init_gcj_malloc_mp(
+    index: c_uint,
+    procedure: *mut c_void,
+    offset: usize,
+) {
+    if offset != DESCRIPTOR_OFFSET {
+        die(format_args!(
+            "GC_init_gcj_malloc_mp: a descriptor stands {DESCRIPTOR_OFFSET} bytes behind the start of its type, and not {offset}"
+        ));
+    }
+    // SAFETY: as asked.
+    unsafe { GC_init_gcj_malloc(c_int::try_from(index).unwrap_or(-1), procedure) }
 }
 
 /// As in gc_gcj.h. Further calls do nothing.

@@ -13,7 +13,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
@@ -24,7 +24,7 @@ use gleaner_spaces::mark_sweep::scan::{Entry, MarkProc};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, GRANULE, LARGEST_SMALL, class_of};
 
 use crate::allocate::{GC_generic_malloc_ignore_off_page, GC_malloc_kind, extra_bytes};
-use crate::message::out_of_memory;
+use crate::message::{die, out_of_memory};
 use crate::start::with_heap;
 use crate::state::{context, table};
 
@@ -311,6 +311,68 @@ pub extern "C-unwind" fn GC_malloc_explicitly_typed_ignore_off_page(
     descriptor: usize,
 ) -> *mut c_void {
     allocate_typed(bytes, descriptor, true)
+}
+
+/// What [`GC_calloc_prepare_explicitly_typed`] notes, in the first of the eight words of the client's structure.
+#[repr(C)]
+pub struct PreparedArray {
+    count: usize,
+    bytes: usize,
+    descriptor: usize,
+}
+
+/// As in gc_typed.h of the development branch: 0 if the array would be too large.
+///
+/// # Safety
+/// `prepared` leads to a structure of `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_calloc_prepare_explicitly_typed(
+    prepared: *mut PreparedArray,
+    size: usize,
+    count: usize,
+    bytes: usize,
+    descriptor: usize,
+) -> c_int {
+    check_prepared(size);
+    // SAFETY: there is room for it, as asked.
+    unsafe {
+        prepared.write(PreparedArray {
+            count,
+            bytes,
+            descriptor,
+        });
+    }
+    let fits = count
+        .checked_mul(bytes)
+        .is_some_and(|total| total <= LARGEST);
+    c_int::from(fits)
+}
+
+/// As in gc_typed.h of the development branch.
+///
+/// # Safety
+/// `prepared` leads to a structure of `size` bytes that was prepared.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn GC_calloc_do_explicitly_typed(
+    prepared: *const PreparedArray,
+    size: usize,
+) -> *mut c_void {
+    check_prepared(size);
+    // SAFETY: prepared, as asked.
+    let PreparedArray {
+        count,
+        bytes,
+        descriptor,
+    } = unsafe { prepared.read() };
+    GC_calloc_explicitly_typed(count, bytes, descriptor)
+}
+
+fn check_prepared(size: usize) {
+    if size < size_of::<PreparedArray>() {
+        die(format_args!(
+            "GC_calloc_prepare_explicitly_typed: {size} bytes are no struct GC_calloc_typed_descr_s"
+        ));
+    }
 }
 
 /// As in gc_typed.h.

@@ -278,6 +278,13 @@ pub extern "C-unwind" fn GC_noop1(word: usize) {
     core::hint::black_box(word);
 }
 
+/// As in gc.h of the development branch: the same of a pointer.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C-unwind" fn GC_noop1_ptr(pointer: *mut core::ffi::c_void) {
+    core::hint::black_box(pointer);
+}
+
 unsafe extern "C-unwind" {
     fn dlopen(path: *const c_char, mode: c_int) -> *mut c_void;
 }

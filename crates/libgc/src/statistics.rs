@@ -285,6 +285,7 @@ pub extern "C-unwind" fn GC_incr_bytes_freed(bytes: usize) {
 
 static MEASURING: AtomicBool = AtomicBool::new(false);
 static MEASURED_FROM: AtomicU64 = AtomicU64::new(0);
+static STOPPED_BEFORE: AtomicU64 = AtomicU64::new(0);
 
 fn collecting_ns() -> u64 {
     view().map_or(0, HeapView::collecting_ns)
@@ -295,6 +296,8 @@ fn collecting_ns() -> u64 {
 pub extern "C-unwind" fn GC_start_performance_measurement() {
     if !MEASURING.swap(true, Ordering::Relaxed) {
         MEASURED_FROM.store(collecting_ns(), Ordering::Relaxed);
+        let stopped = view().map_or(0, |heap| heap.totals().stopped_ns);
+        STOPPED_BEFORE.store(stopped, Ordering::Relaxed);
     }
 }
 
@@ -305,6 +308,29 @@ pub extern "C-unwind" fn GC_get_full_gc_total_time() -> c_ulong {
         return 0;
     }
     (collecting_ns() - MEASURED_FROM.load(Ordering::Relaxed)) / 1_000_000
+}
+
+/// As in gc.h of the development branch: milliseconds for which the world was stopped since the measurement began, in this process.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_get_stopped_mark_total_time() -> c_ulong {
+    if !MEASURING.load(Ordering::Relaxed) {
+        return 0;
+    }
+    let stopped = view().map_or(0, |heap| heap.totals().stopped_ns);
+    stopped.saturating_sub(STOPPED_BEFORE.load(Ordering::Relaxed)) / 1_000_000
+}
+
+/// As in gc.h of the development branch: nanoseconds of a stop, the mean of all.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_get_avg_stopped_mark_time_ns() -> c_ulong {
+    let totals = view().map(HeapView::totals).unwrap_or_default();
+    totals.stopped_ns.checked_div(totals.stops).unwrap_or(0)
+}
+
+/// As in gc_mark.h of the development branch: bytes of libgc's blocks, which no client sees otherwise.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn GC_get_hblk_size() -> usize {
+    4096
 }
 
 /// As in gc.h: grows the heap by at least `bytes`; collections do not shrink it below that again.
