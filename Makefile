@@ -69,7 +69,7 @@ test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
 LONG_STEPS := test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
-	test-stress-long:tally test-clients-generations-long:tally test-generations-long:tally check-rivals:status test-rivals:tally \
+	test-experiments:tally test-stress-long:tally test-clients-generations-long:tally test-generations-long:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -169,6 +169,7 @@ check-scripts:
 	python3 scripts/check_pages.py --self-test
 	python3 scripts/commands.py --self-test
 	python3 scripts/quick.py --self-test
+	python3 scripts/experiments.py --self-test
 
 check-layers:
 	python3 scripts/check_layers.py
@@ -411,7 +412,7 @@ $(LAB_VENV)/made: lab/requirements.lock lab/pyproject.toml
 	$(LAB_VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable lab
 	touch $@
 
-.PHONY: lab check-lab test-lab lock-lab
+.PHONY: lab check-lab test-lab test-experiments lock-lab
 lab: build $(LAB_VENV)/made
 	$(LAB) list
 
@@ -421,6 +422,10 @@ check-lab: $(LAB_VENV)/made
 
 test-lab: build $(LAB_VENV)/made
 	cd lab && ../$(LAB_VENV)/bin/python -m pytest -q --durations=10
+
+# Every experiment on tiny inputs, with one round.
+test-experiments: build $(LAB_VENV)/made
+	scripts/experiments.py
 
 # Newer versions of what the lab needs.
 lock-lab: $(LAB_VENV)/made
@@ -574,6 +579,7 @@ help:
 #|   make test-alone        those of them that measure: nothing is to run beside them
 #|   make check-lab         the lab's lints and format
 #|   make test-lab          the lab's statistics, runs, reports in a browser
+#|   make test-experiments  every experiment of the lab on tiny inputs, one round
 #|   make test-loom         every interleaving of the concurrent protocols
 #|   make test-miri         undefined behaviour where Miri can run; needs a nightly compiler
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner

@@ -175,7 +175,7 @@ static void collects_as_usual_on_named_stacks(void)
     }
     GC_set_push_other_roots(next_push);
     NOTE("%d collections\n", (int)(GC_get_gc_no() - before));
-    CHECK_GE(GC_get_gc_no() - before, 20);
+    CHECK_GE(GC_get_gc_no() - before, under_stress() ? 1 : 20);
     check_alive();
 }
 
@@ -232,7 +232,7 @@ static void stack_pointers_are_corrected(void)
     run_with_corrected_list();
     CHECK_EQ(found, 1);
     CHECK_OP(corrected, >, 0);
-    CHECK_GE(counted, 10);
+    CHECK_GE(counted, under_stress() ? 1 : 10);
     set(NULL);
     check_alive();
 }
@@ -263,7 +263,7 @@ static void collects_as_usual_on_a_foreign_stack(void)
     start();
     GC_add_roots(stack, stack + STACK);
     run_with_main_list(allocates_much);
-    CHECK_GE(counted, 10);
+    CHECK_GE(counted, under_stress() ? 1 : 10);
     check_alive();
 }
 

@@ -258,7 +258,8 @@ static void keep_and_wait(void)
 {
     /* No register has it: they are saved in static data, which is scanned. */
     void **volatile held = list_of(scaled(20000));
-    GC_malloc(3 << 20);
+    /* A collection that meets the coroutine. */
+    GC_gcollect();
     swapcontext(&inside, &outside);
     stayed = is_whole(held, scaled(20000));
     swapcontext(&inside, &outside);

@@ -20,7 +20,9 @@ pub type Range = (usize, usize);
 const PAGE_WORDS: usize = page_size() / size_of::<usize>();
 type Page = [usize; PAGE_WORDS];
 
-const MAPS: &CStr = c"/proc/self/maps";
+// Of this thread: the first one may have ended, and tells nothing then.
+const MAPS: &CStr = c"/proc/thread-self/maps";
+const PAGEMAP: &CStr = c"/proc/thread-self/pagemap";
 
 /// The most pages that are asked about, and copied, with one system call: as many as a word has bits.
 const AT_ONCE: usize = 64;
@@ -43,22 +45,18 @@ fn mapping_of(line: &[u8]) -> Option<Mapping> {
         .split(|&byte| byte == b' ')
         .filter(|field| !field.is_empty());
     let access = fields.nth(1)?;
-    let inode = fields.nth(2)?;
-    let name = fields.next().unwrap_or_default();
+    let name = fields.nth(3).unwrap_or_default();
     let is_shared = access.get(3) == Some(&b's');
-    let has_no_file = name.is_empty()
-        || [&b"[heap]"[..], b"[stack]"].contains(&name)
-        || name.starts_with(b"[anon");
-    let is_temporary = line.ends_with(b" (deleted)")
-        || name.starts_with(b"/dev/shm/")
-        || name.starts_with(b"/memfd:");
-    let is_device =
-        name.starts_with(b"/dev/") && !name.starts_with(b"/dev/shm/") && name != b"/dev/zero";
+    let begins = |names: &[&[u8]]| names.iter().any(|of| name.starts_with(of));
+    let has_no_file = name.is_empty() || begins(&[b"[heap]", b"[stack", b"[anon", b"/dev/zero"]);
+    let is_in_memory = begins(&[b"/dev/shm/", b"/dev/hugepages/", b"/memfd:"]);
+    let is_device = begins(&[b"/dev/"]) && !has_no_file && !is_in_memory;
+    let is_temporary = is_in_memory || (line.ends_with(b" (deleted)") && !is_device);
     let counts = match (access.starts_with(b"rw"), is_shared) {
         (true, true) => !is_device,
-        (true, false) => has_no_file || (is_temporary && !is_device),
+        (true, false) => has_no_file || is_temporary,
         // A coroutine that waits may have its stack protected.
-        (false, _) => access.starts_with(b"r") && inode == b"0" && name.is_empty(),
+        (false, _) => access.starts_with(b"r--") && (has_no_file || is_temporary),
     };
     counts.then_some(Mapping { range, is_shared })
 }
@@ -75,13 +73,15 @@ pub fn can_be_read() -> bool {
 
 /// Calls `visit` with the memory of the program's own, piece by piece: the mapping that it lies in, its address, and a copy of
 /// its words. What is the collector's is left out, and what is `hidden`.
-/// False where the system does not say what is mapped.
+/// False where the system does not say what is mapped, or what was touched of more than can be looked through without that.
 pub fn for_each_piece(hidden: Range, visit: &mut dyn FnMut(Range, usize, &[usize])) -> bool {
-    let touched = Touched(open_read(c"/proc/self/pagemap"));
+    let mut touched = None;
     let mut copier = Copier::new();
-    let mut is_told = false;
+    let (mut is_told, mut is_whole) = (false, true);
     let read = procfs::lines(MAPS, |line| {
         is_told = true;
+        // Behind the other file: with one descriptor left, there is no telling what is mapped, or what was touched.
+        let touched = touched.get_or_insert_with(|| Touched(open_read(PAGEMAP)));
         if let Some(mapping) = mapping_of(line) {
             let mut left_out = |address| {
                 let own = own_ranges::first_above(address);
@@ -89,14 +89,14 @@ pub fn for_each_piece(hidden: Range, visit: &mut dyn FnMut(Range, usize, &[usize
                 own.into_iter().chain(hidden).min_by_key(|&(_, end)| end)
             };
             without(mapping.range, &mut left_out, &mut |part| {
-                touched.for_each_run(part, mapping.is_shared, &mut |run| {
+                is_whole &= touched.for_each_run(part, mapping.is_shared, &mut |run| {
                     copier.copy_all(run, &mut |start, words| visit(mapping.range, start, words));
                 });
             });
         }
-        true
+        is_whole
     });
-    own_ranges::are_all_known() && read && is_told
+    own_ranges::are_all_known() && read && is_told && is_whole
 }
 
 /// Calls `visit` with the parts of a range that are not left out.
@@ -164,7 +164,7 @@ impl Copier {
             );
             visit(
                 page + first * size_of::<usize>(),
-                &buffer.as_flattened()[first..last],
+                buffer.as_flattened().get(first..last).unwrap_or_default(),
             );
             page += copied * page_size();
         }
@@ -192,7 +192,7 @@ fn copy(start: usize, pages: &mut [Page]) -> usize {
     let ours = [pages.as_mut_ptr() as usize, size_of_val(pages)];
     let theirs = [start, size_of_val(pages)];
     let arguments = [
-        crate::threads::current_process() as usize,
+        crate::threads::current_tid().0 as usize,
         ours.as_ptr() as usize,
         1,
         theirs.as_ptr() as usize,
@@ -203,7 +203,7 @@ fn copy(start: usize, pages: &mut [Page]) -> usize {
     match unsafe { call(libc::SYS_process_vm_readv, arguments) } {
         Ok(bytes) => bytes / page_size(),
         // The kernel may refuse all where it cannot give one.
-        Err(Errno(libc::EFAULT)) if pages.len() > 1 => copy(start, &mut pages[..1]),
+        Err(Errno(libc::EFAULT | libc::ENOMEM)) if pages.len() > 1 => copy(start, &mut pages[..1]),
         Err(Errno(libc::EFAULT)) => 0,
         // Where nobody may ask (a filter of system calls), they are read.
         Err(_) => {
@@ -227,9 +227,14 @@ fn copy(start: usize, pages: &mut [Page]) -> usize {
 struct Touched(Option<Fd>);
 
 impl Touched {
-    /// Calls `visit` with the parts of a range that were touched; with as much of it as is looked through at all, where that is not
-    /// told. Pages of shared memory may be there without having been touched by this process.
-    fn for_each_run(&self, (low, high): Range, is_shared: bool, visit: &mut dyn FnMut(Range)) {
+    /// Calls `visit` with the parts of a range that were touched; with all of it, where that is not told, unless it is too much: then
+    /// the answer is false. Pages of shared memory may be there without having been touched by this process.
+    fn for_each_run(
+        &self,
+        (low, high): Range,
+        is_shared: bool,
+        visit: &mut dyn FnMut(Range),
+    ) -> bool {
         let first = low & !(page_size() - 1);
         let mut run = |start: usize, end: usize| visit((low.max(start), high.min(end)));
         if !is_shared {
@@ -239,7 +244,7 @@ impl Touched {
                 .0
                 .is_some_and(|file| page_scan::touched(file, first, end, &mut run).is_ok());
             if scanned {
-                return;
+                return true;
             }
         }
         let mut group = first;
@@ -252,7 +257,7 @@ impl Touched {
                 self.of(group, pages)
             };
             if told.is_none() && group >= untold {
-                return;
+                return false;
             }
             for_each_set(told.unwrap_or(u64::MAX), pages, &mut |at, length| {
                 let start = group + at * page_size();
@@ -260,6 +265,7 @@ impl Touched {
             });
             group += pages * page_size();
         }
+        true
     }
 
     /// A bit for each of up to 64 pages from `start` on: whether it is in memory, or was swapped out; `None`, where that is not told.
@@ -339,6 +345,10 @@ mod tests {
             ("7f00-8f00 r--p 00000000 00:00 0 ", private),
             ("7f00-8f00 rwxp 00000000 00:00 0   [heap]", private),
             ("7f00-8f00 rw-p 00000000 00:00 0   [stack]", private),
+            ("7f00-8f00 rw-p 00000000 00:00 0   [stack:77]", private),
+            ("7f00-8f00 rw-p 00000000 00:06 4   /dev/zero", private),
+            ("7f00-8f00 rw-s 00000000 00:0f 7   /dev/hugepages/x", shared),
+            ("7f00-8f00 r--p 00000000 00:00 0   [heap]", private),
             (
                 "7f00-8f00 rw-p 00000000 00:00 0   [anon: glibc: malloc]",
                 private,
@@ -501,7 +511,7 @@ mod tests {
             found.extend(at.map(|(number, _)| start + number * 8));
         });
         assert!(told && can_be_read());
-        let pagemap = Touched(open_read(c"/proc/self/pagemap"));
+        let pagemap = Touched(open_read(PAGEMAP));
         assert_eq!(pagemap.of(low, pages), Some(0b1001));
         assert_eq!(found, [low + 40, low + 3 * page_size() + 16]);
         assert_eq!(words_seen, PAGE_WORDS + 3);

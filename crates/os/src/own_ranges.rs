@@ -1,4 +1,4 @@
-//! Which addresses are the collector's own: what it mapped, its own image, and the stacks of its threads.
+//! Which addresses are the collector's own: what it mapped, and its own image.
 //!
 //! Whoever looks through the memory of the process for what the program has there must leave these out: mark stacks and tables
 //! of links are full of addresses that keep nothing alive. Places apart ([`memory::place_apart`]) are not listed: nobody else's

@@ -197,6 +197,11 @@ impl Heap {
         if client.wants_to_stop(self) {
             return Outcome::Abandoned;
         }
+        if self.has_hidden_stacks(client.stacks_named()) {
+            // Before free cells are taken from their lists: no collection would return them.
+            self.give_up_cycle();
+            return Outcome::Abandoned;
+        }
         client.moment(self, Moment::MarkStart);
         let (extent, marking, cycle) = self.decide_extent(record, request);
         let is_whole = marking == Marking::InStop && !extent.keeps_marks();

@@ -167,6 +167,11 @@ pub struct Weighing {
 }
 
 impl Weighing {
+    /// This process was forked, and its sums of stops and steps begin at 0.
+    pub(crate) fn begin_in_child(&mut self) {
+        self.took_before = 0;
+    }
+
     /// A collection of `extent` has ended, which took `took` nanoseconds of stops and steps.
     fn note(&mut self, extent: Extent, now: u64, took: u64, faults: u64) {
         let m = &mut self.measured;

@@ -15,7 +15,7 @@ use gleaner_mem::zero::processor::{self, Processor};
 use gleaner_os::log_file::LogFile;
 use gleaner_os::topology::Topology;
 use gleaner_os::written::Unavailable;
-use gleaner_os::{clock, mappings, refusal, signals};
+use gleaner_os::{clock, refusal, signals};
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
@@ -332,7 +332,7 @@ impl Heap {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
         let mut measured = Measurements {
-            hidden_stacks: self.has_unknown_stacks(stack.named) && !mappings::can_be_read(),
+            hidden_stacks: self.has_hidden_stacks(stack.named),
             ..self.measure(needed, attempts)
         };
         measured.left = self.ask_room_if_due(&measured);

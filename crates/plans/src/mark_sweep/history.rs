@@ -186,6 +186,7 @@ impl Heap {
             reclaimed: self.totals.reclaimed_bytes,
         };
         self.totals = self.totals.in_child(begun, clock::monotonic_ns());
+        self.weighing.begin_in_child();
         if let Some(snapshots) = &mut self.snapshots {
             snapshots.begin_in_child();
         }

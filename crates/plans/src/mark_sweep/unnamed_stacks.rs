@@ -25,6 +25,11 @@ impl Heap {
         self.unknown_stacks == Some(named)
     }
 
+    /// Whether there may be some and the system does not say what is mapped.
+    pub(crate) fn has_hidden_stacks(&self, named: usize) -> bool {
+        self.has_unknown_stacks(named) && !mappings::can_be_read()
+    }
+
     /// Scans what may be stacks, if there may be some that nobody has named; returns its bytes. Where the system does not say what is
     /// mapped, the collection is to be abandoned: `stacks_were_hidden`.
     #[inline(never)]
@@ -44,7 +49,7 @@ impl Heap {
     }
 
     /// Calls `visit` with the bounds of a mapping, and with each part of it that may belong to a stack nobody has named. The
-    /// collecting thread's own frames are left out. False where there may be some and the system does not say what is mapped.
+    /// collecting thread's frames above this one are left out; below it may lie another stack. False where there may be some and the system does not say what is mapped.
     pub(crate) fn for_each_unnamed_part(
         &self,
         stack_pointer: Address,

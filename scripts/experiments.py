@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Every experiment of the lab, on tiny inputs, with one round: whether it can be run at all.
+
+    experiments.py [--out DIR] [NAME]...    those, or all; results go to DIR (target/experiments)
+    experiments.py --self-test              prove what is left out
+
+An experiment that compares with rivals or with an earlier commit is run where that was built (`make rivals`,
+`make before COMMIT=...`), and named otherwise. The last line is "N passed, N failed".
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+from checks import compared, report
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LAB = ROOT / "target/lab/venv/bin/gleaner-lab"
+
+
+def lacks(text, exists):
+    """What an experiment, given the text of its file, needs that is not built, if anything."""
+    text = re.sub(r"^ *#.*$", "", text, flags=re.M)
+    if builds := [path for path in re.findall(r"\bbuild: *(\S+)", text) if not exists(path)]:
+        return f"{builds[0]}: make before COMMIT=..."
+    if "{rivals}" in text and not exists("target/rivals"):
+        return "the rivals: make rivals"
+    return None
+
+
+def problems(out, status, said):
+    """What went wrong: not that a bar is violated, of which tiny inputs say nothing."""
+    runs = out / "runs.jsonl"
+    records = [json.loads(line) for line in runs.read_text().splitlines()] if runs.exists() else []
+    failed = [f"{record['key']}: {record['problem']}" for record in records if "problem" in record]
+    if failed or not records or status not in (0, 1, 3):
+        return [*failed[:10], *(f"| {line}" for line in said[-20:])] or [f"exit status {status}"]
+    return []
+
+
+def self_test():
+    """Each case is (what, got, wanted)."""
+    there, missing = (lambda _: True), (lambda _: False)
+    cases = [
+        ("an experiment that needs nothing", lacks("name: demo", missing), None),
+        ("rivals that are not built", lacks("command: '{rivals}/mmtk'", missing), "the rivals: make rivals"),
+        ("rivals that are", lacks("command: '{rivals}/mmtk'", there), None),
+        ("a remark on them", lacks("# {rivals} come later\nname: x", missing), None),
+        ("an earlier build", lacks("build: target/before/release", missing), "target/before/release: make before COMMIT=..."),
+    ]
+    return report(compared(cases))
+
+
+def main():
+    """The command."""
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/experiments")
+    parser.add_argument("names", nargs="*")
+    chosen = parser.parse_args()
+    files = {file.stem: file for file in sorted((ROOT / "lab/experiments").glob("*.yaml"))}
+    if unknown := set(chosen.names) - set(files):
+        raise SystemExit(f"experiments.py: there is no experiment {min(unknown)}; lab/experiments has them all")
+    checks = []
+    for name in chosen.names or files:
+        if need := lacks(files[name].read_text(encoding="utf-8"), lambda path: (ROOT / path).exists()):
+            print(f"{name}: left out, since it needs {need}", flush=True)
+            continue
+        out = chosen.out / name
+        shutil.rmtree(out, ignore_errors=True)
+        began = time.monotonic()
+        done = subprocess.run([LAB, "run", name, "--size", "tiny", "--repetitions", "1", "--out", out], cwd=ROOT, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        print(f"# took {time.monotonic() - began:.1f} s: {name}", flush=True)
+        checks.append((name, problems(out, done.returncode, done.stdout.decode(errors="replace").splitlines())))
+    return report(checks)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
