@@ -301,16 +301,26 @@ static void collect_and_make(void)
 {
     void **volatile list = make_list(CELLS);
     GC_gcollect();
+    churn(under_stress() ? 200 : 1 << 20, 32);
     CHECK(is_whole(list, CELLS));
+}
+
+/* Memory of the heap is not looked through, but the stack that runs is scanned there, too. */
+static void a_stack_in_an_object_that_is_not_named(void)
+{
+    start();
+    stack = GC_malloc_uncollectable(STACK);
+    run_on_stack(collect_and_make);
 }
 
 /* A coroutine's stack joins that of its thread, is unmapped, and another one is collected on. */
 static void *runs_below_its_stack(void *low)
 {
+    char *elsewhere = map_stack(STACK);
     stack = low;
     run_on_stack(GC_gcollect);
     REQUIRE(munmap(stack, STACK) == 0);
-    stack = map_stack(STACK);
+    stack = elsewhere;
     run_on_stack(collect_and_make);
     return low;
 }
@@ -433,6 +443,7 @@ MAIN_BEGIN
     RUN(waiting_coroutines_on_a_file);
     RUN(waiting_coroutines_on_zero);
     RUN_GLEANER(waiting_coroutines_after_the_own_stack_was_named);
+    RUN_GLEANER(a_stack_in_an_object_that_is_not_named);
     RUN_GLEANER(a_stack_that_joined_the_threads_is_unmapped);
     RUN_GLEANER(memory_that_was_never_touched_costs_nothing);
     RUN_GLEANER(looking_leaves_nothing_behind);
