@@ -751,6 +751,9 @@ fn auto_watches_where_much_lives() {
     begun.bench.replace_kept(all);
     let mut watched = 0;
     for round in 0..40 {
+        if round == 20 {
+            begun.bench.heap.begin_in_child(); // Its sums begin anew.
+        }
         let young = begun.bench.allocate(NORMAL, 64).unwrap();
         store(all, 1 + round, young.word());
         assert_eq!(begun.bench.collect_new("auto"), Outcome::Done);
