@@ -309,7 +309,7 @@ static void collect_and_make(void)
 static void a_stack_in_an_object_that_is_not_named(void)
 {
     start();
-    stack = GC_malloc_uncollectable(STACK);
+    stack = GC_malloc_atomic_uncollectable(STACK);
     run_on_stack(collect_and_make);
 }
 
