@@ -166,8 +166,8 @@ static void waiting_coroutines_of_another_thread(void)
     check_alive();
 }
 
-/* Where the system does not say what is mapped, the heap grows instead, as stock's; no collection frees anything, whoever
- * asks for it. */
+/* Where the system does not say what is mapped, the heap grows instead, as stock's. No collection frees anything then,
+ * whoever asks for it. */
 static void waiting_coroutines_that_cannot_be_found(void)
 {
     struct rlimit none = {3, 3};

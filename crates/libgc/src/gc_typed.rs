@@ -359,12 +359,8 @@ pub unsafe extern "C-unwind" fn GC_calloc_do_explicitly_typed(
 ) -> *mut c_void {
     check_prepared(size);
     // SAFETY: prepared, as asked.
-    let PreparedArray {
-        count,
-        bytes,
-        descriptor,
-    } = unsafe { prepared.read() };
-    GC_calloc_explicitly_typed(count, bytes, descriptor)
+    let array = unsafe { prepared.read() };
+    GC_calloc_explicitly_typed(array.count, array.bytes, array.descriptor)
 }
 
 fn check_prepared(size: usize) {

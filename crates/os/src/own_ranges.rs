@@ -1,18 +1,19 @@
 //! Which addresses are the collector's own: what it mapped, and its own image.
 //!
-//! Whoever looks through the memory of the process for what the program has there must leave these out: mark stacks and tables
-//! of links are full of addresses that keep nothing alive. Places apart ([`memory::place_apart`]) are not listed: nobody else's
+//! Whoever looks through the memory of the process for what the program has must leave these out. Mark stacks and tables of
+//! links are full of addresses that keep nothing alive. Places apart ([`memory::place_apart`]) are not listed: nobody else's
 //! memory lies among them.
 //!
 //! # Invariants
 //! - A slot is free while its `start` is 0. It is claimed by compare-and-swap of `start`, and belongs to whoever owns the
-//!   range; `end` is written last (Release) and cleared first, so a reader that finds the same `end` before and after
-//!   `start` (Acquire) has a range that somebody owned. What the reader owns itself nobody else changes.
-//! - Where no slot is free, that is known for ever ([`are_all_known`]).
+//!   range.
+//! - `end` is written last (Release) and cleared first. A reader that finds the same `end` before and after `start`
+//!   (Acquire) has a range that somebody owned. What the reader owns itself nobody else changes.
+//! - A range for which no slot is free is not listed. It counts as the program's: that keeps more alive, and loses nothing.
 //!
 //! Any thread, any state of the world; nothing here allocates or waits.
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::memory;
 
@@ -39,7 +40,6 @@ struct Slots {
     slots: [Slot; SLOTS],
     /// One more than the last slot that was ever used.
     used: AtomicUsize,
-    overflowed: AtomicBool,
 }
 
 static SLOTS_OF_THE_PROCESS: Slots = Slots::new();
@@ -54,7 +54,6 @@ impl Slots {
                 }
             }; SLOTS],
             used: AtomicUsize::new(0),
-            overflowed: AtomicBool::new(false),
         }
     }
 
@@ -65,12 +64,9 @@ impl Slots {
                 .compare_exchange(0, start, Ordering::Relaxed, Ordering::Relaxed);
             claim.is_ok()
         };
-        match self.slots.iter().position(is_claimed) {
-            Some(at) => {
-                self.used.fetch_max(at + 1, Ordering::Relaxed);
-                self.slots[at].end.store(end, Ordering::Release);
-            }
-            None => self.overflowed.store(true, Ordering::Relaxed),
+        if let Some(at) = self.slots.iter().position(is_claimed) {
+            self.used.fetch_max(at + 1, Ordering::Relaxed);
+            self.slots[at].end.store(end, Ordering::Release);
         }
     }
 
@@ -108,7 +104,7 @@ impl Slots {
     }
 }
 
-/// A range is the collector's from now on. Without a slot for it, [`are_all_known`] is false.
+/// A range is the collector's from now on.
 pub fn add(start: usize, bytes: usize) {
     SLOTS_OF_THE_PROCESS.add(start, start + bytes);
 }
@@ -116,11 +112,6 @@ pub fn add(start: usize, bytes: usize) {
 /// A range of the collector's is so no more: before it is given back. Of ranges that somebody else owns nothing may be named.
 pub fn remove(start: usize, bytes: usize) {
     SLOTS_OF_THE_PROCESS.remove(start, start + bytes);
-}
-
-/// Whether each range of the collector's is known.
-pub fn are_all_known() -> bool {
-    !SLOTS_OF_THE_PROCESS.overflowed.load(Ordering::Relaxed)
 }
 
 /// The range of the collector's that ends first of those that end above `address`.
@@ -134,6 +125,7 @@ pub fn first_above(address: usize) -> Option<(usize, usize)> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use core::sync::atomic::AtomicBool;
 
     fn all(slots: &Slots) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
@@ -167,10 +159,10 @@ mod tests {
         for number in 1..=SLOTS {
             slots.add(number * 10, number * 10 + 5);
         }
-        assert!(!slots.overflowed.load(Ordering::Relaxed));
         assert_eq!(all(&slots).len(), SLOTS);
         slots.add(1, 2);
-        assert!(slots.overflowed.load(Ordering::Relaxed));
+        assert_eq!(all(&slots).len(), SLOTS);
+        assert_eq!(slots.first_above(0), Some((10, 15)));
     }
 
     /// Each thread has ranges of its own; a reader never sees a range that nobody had.

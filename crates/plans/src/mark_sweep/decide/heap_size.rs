@@ -9,8 +9,8 @@
 //! smaller steps, too. A sixteenth of the heap is allocated between collections in any case, or a heap that fills its limit,
 //! or whose group is full of others' memory, would hardly do anything else.
 //!
-//! On a stack that the collector does not know and the program has not named, a collection scans all memory in which stacks of
-//! coroutines may lie. Where the system does not say what is mapped, nothing is collected there as long as the heap may grow.
+//! Where stacks of coroutines may lie that nobody has named, and the system does not say what is mapped, each collection would be
+//! abandoned (`unnamed_stacks`): then the heap grows as long as it can.
 
 /// What is known when an allocation does not fit.
 #[derive(Clone, Copy, Debug, Default)]
