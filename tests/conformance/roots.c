@@ -442,6 +442,84 @@ static void push_finalizer_structures(void)
     CHECK_GE(finalized, MOST(100));
 }
 
+/* Each time that the list of libraries has been read, and before the world stops, one is opened or closed. */
+enum { HELD = 100 };
+static void *flickering;
+static GC_hidden_pointer hidden[HELD];
+static void **links;
+static volatile int flickers;
+
+static void fill_flickering(void)
+{
+    flickering = dlopen("./lib_holder.so", RTLD_NOW);
+    void (*set)(int, int, void *) = (void (*)(int, int, void *))dlsym(flickering, "holder_set");
+    for (int i = 0; i < HELD; i++)
+        set(i % 2, i, GC_REVEAL_POINTER(hidden[i]));
+}
+
+static int flicker(const char *name, void *low, size_t bytes)
+{
+    static void *first;
+    (void)name;
+    (void)bytes;
+    if (first == NULL)
+        first = low;
+    if (low != first)
+        return 1;
+    flickers++;
+    if (flickering == NULL) {
+        fill_flickering();
+    } else {
+        dlclose(flickering);
+        flickering = NULL;
+    }
+    return 1;
+}
+
+static int held(void)
+{
+    int count = 0;
+    for (int i = 0; i < HELD; i++)
+        count += links[i] != NULL;
+    return count;
+}
+
+static NOINLINE void hide_objects(void)
+{
+    for (int i = 0; i < HELD; i++) {
+        void *object = GC_malloc(64);
+        hidden[i] = GC_HIDE_POINTER(object);
+        links[i] = (void *)hidden[i];
+        REQUIRE(GC_general_register_disappearing_link(&links[i], object) == GC_SUCCESS);
+    }
+}
+
+/* Either nothing is collected, or the objects are found that the library alone refers to. */
+static void load_whenever_the_list_is_read(void)
+{
+    GC_INIT();
+    GC_disable();
+    links = GC_malloc_atomic_uncollectable(HELD * sizeof *links);
+    hide_objects();
+    for (int turn = 0; turn < 2; turn++) {
+        if (flickering == NULL)
+            fill_flickering();
+        GC_register_has_static_roots_callback(flicker);
+        GC_enable();
+        GC_gcollect();
+        GC_disable();
+        GC_register_has_static_roots_callback(NULL);
+        if (flickering == NULL) {
+            NOTE("closed at the end: there may be none left\n");
+            break;
+        }
+        CHECK_EQ(held(), HELD);
+    }
+    CHECK_GE(flickers, 2);
+    GC_enable();
+    check_alive();
+}
+
 MAIN_BEGIN
     RUN(static_data);
     RUN(mapping_is_no_root);
@@ -463,6 +541,7 @@ MAIN_BEGIN
     RUN(no_dls_by_variable);
     RUN(filter_libraries);
     RUN_GLEANER(load_while_collecting);
+    RUN_GLEANER(load_whenever_the_list_is_read);
     RUN(push_all);
     RUN(push_all_eager);
     RUN(push_conditional_all);

@@ -95,8 +95,19 @@ static object *make(uint64_t *state, uint64_t number, object *tail)
     return o;
 }
 
+/* Says what stands where an object should be: another object, poison, or what a free cell holds. */
+static void tell_of(const object *o, uint64_t number)
+{
+    const uint64_t *words = (const uint64_t *)o;
+    NOTE("%p, number %llu, base %p: %llx %llx %llx %llx, in thread %d of process %d\n", (const void *)o,
+         (unsigned long long)number, GC_base((void *)(uintptr_t)o), (unsigned long long)words[0],
+         (unsigned long long)words[1], (unsigned long long)words[2], (unsigned long long)words[3], (int)gettid(), (int)getpid());
+}
+
 static void check(object *o, uint64_t number)
 {
+    if (o->number != number * 2 + 1)
+        tell_of(o, number);
     REQUIRE(o->number == number * 2 + 1);
     for (size_t i = 0; i < o->words; i++)
         REQUIRE(o->rest[i] == (number + i) * 2 + 1);

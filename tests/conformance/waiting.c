@@ -14,7 +14,7 @@ static struct coroutine {
     size_t bytes;
     int whole;
 } coroutines[COROUTINES];
-static int running, resting_on_main;
+static int running, resting_on_main, collected_on_main;
 static void (*between_turns)(void);
 static size_t peak;
 
@@ -70,7 +70,11 @@ static void run_coroutines(char *(*make_stack)(size_t))
     else
         for (; turn < (TURNS + 1) * COROUTINES; turn++) {
             running = turn % COROUTINES;
+            if (collected_on_main)
+                GC_disable();
             swapcontext(&main_context, &coroutines[running].context);
+            if (collected_on_main)
+                GC_enable();
             churn(under_stress() ? 50 : 64 << 10, 48);
         }
     counted = (int)(GC_get_gc_no() - before);
@@ -130,6 +134,51 @@ static void waiting_coroutines_between_turns_of_the_thread(void)
     run_coroutines(map_stack);
     CHECK_GE(counted, under_stress() ? 1 : 10);
     check_alive();
+}
+
+static void *names_a_stack(void *elsewhere)
+{
+    struct GC_stack_base own, other = {elsewhere};
+    void *self = GC_get_my_stackbottom(&own);
+    GC_disable();
+    GC_set_stackbottom(self, &other);
+    GC_set_stackbottom(self, &own);
+    GC_enable();
+    return NULL;
+}
+
+static void another_thread_names_a_stack(void)
+{
+    static char elsewhere[64];
+    pthread_t thread;
+    REQUIRE(GC_pthread_create(&thread, NULL, names_a_stack, elsewhere) == 0);
+    REQUIRE(GC_pthread_join(thread, NULL) == 0);
+}
+
+/* What another thread names says nothing of the stacks of this one. */
+static void waiting_coroutines_while_another_thread_names_stacks(void)
+{
+    start();
+    resting_on_main = 1;
+    between_turns = another_thread_names_a_stack;
+    run_coroutines(map_stack);
+}
+
+static void *shows_a_stack(void *arg)
+{
+    run_on_stack(GC_gcollect);
+    return arg;
+}
+
+/* A thread that has ended leaves its coroutines to others. */
+static void waiting_coroutines_after_their_thread_has_ended(void)
+{
+    pthread_t thread;
+    start();
+    resting_on_main = collected_on_main = 1;
+    REQUIRE(GC_pthread_create(&thread, NULL, shows_a_stack, NULL) == 0);
+    REQUIRE(GC_pthread_join(thread, NULL) == 0);
+    run_coroutines(map_stack);
 }
 
 static void *runs_coroutines(void *arg)
@@ -305,12 +354,31 @@ static void collect_and_make(void)
     CHECK(is_whole(list, CELLS));
 }
 
-/* Memory of the heap is not looked through, but the stack that runs is scanned there, too. */
+static __attribute__((noinline)) void collect_below_frames(int frames)
+{
+    volatile char frame[1 << 10];
+    frame[0] = (char)frames;
+    if (frames > 0)
+        collect_below_frames(frames - 1);
+    else
+        churn(under_stress() ? 200 : 1 << 20, 32);
+    CHECK_EQ(frame[0], (char)frames);
+}
+
+static void make_and_collect_below(void)
+{
+    void **volatile list = make_list(CELLS);
+    collect_below_frames(40);
+    CHECK(is_whole(list, CELLS));
+}
+
+/* Memory of the heap is not looked through, but the stack that runs is scanned there, too, and all of it. */
 static void a_stack_in_an_object_that_is_not_named(void)
 {
     start();
     stack = GC_malloc_atomic_uncollectable(STACK);
     run_on_stack(collect_and_make);
+    run_on_stack(make_and_collect_below);
 }
 
 /* A coroutine's stack joins that of its thread, is unmapped, and another one is collected on. */
@@ -436,6 +504,8 @@ MAIN_BEGIN
     RUN(waiting_coroutines_on_shared_memory);
     RUN_GLEANER(waiting_coroutines_between_turns_of_the_thread);
     RUN_GLEANER(waiting_coroutines_of_another_thread);
+    RUN_GLEANER(waiting_coroutines_while_another_thread_names_stacks);
+    RUN_GLEANER(waiting_coroutines_after_their_thread_has_ended);
     RUN_GLEANER(waiting_coroutines_that_cannot_be_found);
     RUN_GLEANER(memory_runs_out_where_stacks_cannot_be_found);
     RUN_GLEANER(waiting_coroutines_while_descriptors_run_out);

@@ -186,7 +186,7 @@ fn remedy(heap: &mut Heap, shortage: Shortage, attempts: usize, inner: bool) -> 
     if inner {
         heap.remedy_without_collecting(shortage)
     } else {
-        heap.remedy(shortage, attempts, records::stack_known())
+        heap.remedy(shortage, attempts, records::is_on_foreign_stack())
     }
 }
 

@@ -8,7 +8,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_os::libraries::Segment;
+use gleaner_os::libraries::{self, Segment};
 use gleaner_os::threads::{Placement, Role, SavedRegisters, Thread};
 use gleaner_os::{own_ranges, threads};
 use gleaner_plans::mark_sweep::Heap;
@@ -264,14 +264,9 @@ fn read_libraries() -> LibraryList {
     list
 }
 
-unsafe extern "C" {
-    /// The start of this library's own image; defined by the linker.
-    static __ehdr_start: u8;
-}
-
 /// Whether a segment is our own data, which are no roots.
 fn is_own(segment: &Segment) -> bool {
-    if segment.object_base != (&raw const __ehdr_start) as usize {
+    if segment.object_base != libraries::own_base() {
         return false;
     }
     let (low, high) = (segment.low, segment.high);
@@ -366,10 +361,6 @@ impl Client for Door {
             unsafe { correct(&mut corrected, thread.pthread as *mut c_void) };
         }
         (Address::of(corrected), stack_base(thread))
-    }
-
-    fn stacks_named(&self) -> usize {
-        records::stacks_named()
     }
 
     fn wants_to_stop(&self, heap: &mut Heap) -> bool {

@@ -88,6 +88,19 @@ fn forget_result(thread: usize) {
     }
 }
 
+/// `thread` was joined and gave `result`. A new thread may have its number by now, and have ended, too.
+fn forget_one_result(thread: usize, result: Address) {
+    if !is_ready() || result.is_null() {
+        return;
+    }
+    with_heap(|heap| {
+        let mut results = heap.thread_results.iter();
+        if let Some(at) = results.position(|kept| *kept == (thread, result)) {
+            heap.thread_results.swap_remove(at);
+        }
+    });
+}
+
 /// Remembers that `thread` will not be joined.
 fn note_detached(thread: usize) {
     with_heap(|heap| {
@@ -161,10 +174,15 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
 /// As for `pthread_join`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GC_pthread_join(thread: usize, result: *mut *mut c_void) -> c_int {
+    let mut value = core::ptr::null_mut();
     // SAFETY: the arguments are valid for `pthread_join`, as asked.
-    let joined = unsafe { pthread_join(thread, result) };
+    let joined = unsafe { pthread_join(thread, &raw mut value) };
     if joined == 0 {
-        forget_result(thread);
+        if !result.is_null() {
+            // SAFETY: a place for the result, as asked.
+            unsafe { result.write(value) };
+        }
+        forget_one_result(thread, Address::of(value));
     }
     joined
 }

@@ -6,13 +6,12 @@
 
 use alloc::boxed::Box;
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_os::{signals, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
-use gleaner_plans::mark_sweep::stacks::StackKnown;
 use gleaner_plans::mark_sweep::stop::signal::{here, on_suspend};
 use gleaner_plans::mark_sweep::view::HeapView;
 
@@ -155,29 +154,22 @@ pub fn register(heap: Started, stack_base: Address, explicit: bool) -> c_int {
     }
 }
 
-/// How often the program has said where a stack is that is not its thread's own. Relaxed: a program that names stacks does so before
-/// each collection scans them, or at each switch, on the thread whose stack it is.
-static STACKS_NAMED: AtomicUsize = AtomicUsize::new(0);
+/// Whether the program has said where a stack is that is not its thread's own. Relaxed: it does so before each collection scans
+/// them, or at each switch, on the thread whose stack it is.
+static NAMES_STACKS: AtomicBool = AtomicBool::new(false);
 /// A thread whose stack ends so near to where it did before is said to be on its own: what an embedder says for once.
 const OWN_END: usize = 64 << 10;
 
-/// The program says where a stack is, of a thread whose stack ended elsewhere before.
-pub fn learn_of_a_stack(named: Address, before: Address) {
-    if named.word().abs_diff(before.word()) > OWN_END {
-        STACKS_NAMED.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// How often it has.
-pub fn stacks_named() -> usize {
-    STACKS_NAMED.load(Ordering::Relaxed)
-}
-
-/// What is known of the stacks of the calling thread. Under the lock.
-pub fn stack_known() -> StackKnown {
-    StackKnown {
-        is_foreign: is_on_foreign_stack(),
-        named: stacks_named(),
+/// The program says where the stack of a thread is.
+///
+/// # Safety
+/// `record` is one of the list, and the calling thread holds the lock.
+pub unsafe fn learn_of_a_stack(record: *mut Mutator, named: Address) {
+    // SAFETY: a record of the list, which the lock guards, as asked.
+    let thread = unsafe { &mut *record };
+    if named.word().abs_diff(stack_base(thread).word()) > OWN_END {
+        thread.shows_unknown = false;
+        NAMES_STACKS.store(true, Ordering::Relaxed);
     }
 }
 
@@ -185,7 +177,10 @@ pub fn stack_known() -> StackKnown {
 /// lock.
 pub fn is_on_foreign_stack() -> bool {
     let record = Mutator::current();
-    if record.is_null() || stacks_named() > 0 || CALLBACKS.sp_corrector.get().is_some() {
+    if record.is_null()
+        || NAMES_STACKS.load(Ordering::Relaxed)
+        || CALLBACKS.sp_corrector.get().is_some()
+    {
         return false;
     }
     // SAFETY: the calling thread's own record, under the lock.

@@ -9,7 +9,7 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::{AltStack, Mutator};
 
 use crate::message::die;
-use crate::records::{SUCCESS, learn_of_a_stack, leave, register, stack_base};
+use crate::records::{SUCCESS, learn_of_a_stack, leave, register};
 use crate::start::{start, with_heap};
 use crate::state::{MAIN_THREAD, is_collecting, is_ready, started};
 use crate::variables::{GC_parallel, GC_stackbottom};
@@ -175,8 +175,8 @@ pub unsafe extern "C-unwind" fn GC_set_stackbottom(handle: *mut c_void, base: *c
         handle.cast()
     };
     if !record.is_null() {
-        // SAFETY: a record, as below.
-        learn_of_a_stack(Address::of(bottom), stack_base(unsafe { &*record }));
+        // SAFETY: a record, as below, under the lock, which the caller holds.
+        unsafe { learn_of_a_stack(record, Address::of(bottom)) };
     }
     if record == MAIN_THREAD.load(Ordering::Relaxed) {
         GC_stackbottom.set(bottom.cast());

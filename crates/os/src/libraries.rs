@@ -19,6 +19,8 @@ use core::ptr;
 pub struct Segment {
     /// Where the object is loaded: the difference between its addresses in memory and in its file.
     pub object_base: usize,
+    /// Where its dynamic section is; 0 if it has none.
+    pub dynamic: usize,
     /// The first byte, a multiple of 8.
     pub low: usize,
     /// The byte after the last, a multiple of 8.
@@ -39,6 +41,7 @@ impl Segment {
     /// A piece of nothing, to fill buffers with.
     pub const EMPTY: Segment = Segment {
         object_base: 0,
+        dynamic: 0,
         low: 0,
         high: 0,
         is_main: false,
@@ -127,7 +130,8 @@ pub struct Overflow {
     pub needed: usize,
 }
 
-/// Reads the writable segments of every loaded object into `buffer`, the program's first.
+/// Reads the writable segments of every loaded object into `buffer`, the program's first. An object without any has an empty
+/// one.
 ///
 /// Takes the loader's list lock, which other threads hold while they call back into the program
 /// (`dl_iterate_phdr`): not in a stopped world, not in a handler, and with no lock held that such a
@@ -196,18 +200,22 @@ unsafe extern "C" fn read_object(
             true => &[],
             false => core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize),
         };
+        let base = info.dlpi_addr as usize;
+        let dynamic = bounds_of(headers, libc::PT_DYNAMIC, base).map_or(0, |d| d.0);
         let object = Segment {
-            object_base: info.dlpi_addr as usize,
+            object_base: base,
+            dynamic,
             is_main: reader.fingerprint.objects == 0,
             name: info.dlpi_name,
             ..Segment::EMPTY
         };
-        let dynamic = bounds_of(headers, libc::PT_DYNAMIC, object.object_base).map_or(0, |d| d.0);
         reader.counters = counters_of(info);
-        reader
-            .fingerprint
-            .add(object.object_base, dynamic, object.name);
+        reader.fingerprint.add(base, dynamic, object.name);
+        let before = reader.segments;
         reader.add_object(object, headers);
+        if reader.segments == before {
+            reader.put(object);
+        }
     }
     0
 }
@@ -254,12 +262,16 @@ impl Reader<'_> {
         if low >= high {
             return;
         }
+        self.put(Segment {
+            low,
+            high,
+            ..object
+        });
+    }
+
+    fn put(&mut self, segment: Segment) {
         if let Some(place) = self.buffer.get_mut(self.segments) {
-            *place = Segment {
-                low,
-                high,
-                ..object
-            };
+            *place = segment;
         }
         self.segments += 1;
     }
@@ -304,28 +316,52 @@ pub unsafe fn fingerprint_unlocked() -> Option<Fingerprint> {
     let record = &raw const LOADER_RECORD;
     // SAFETY: the record is the loader's, and nobody changes it now. Volatile, because it changes otherwise
     // unseen by the compiler.
-    let (state, mut object) = unsafe {
-        (
-            (&raw const (*record).state).read_volatile(),
-            (&raw const (*record).first).read_volatile(),
-        )
-    };
-    if state != CONSISTENT {
+    if unsafe { (&raw const (*record).state).read_volatile() } != CONSISTENT {
         return None;
     }
     let mut fingerprint = Fingerprint::EMPTY;
-    while !object.is_null() {
-        if fingerprint.objects == OBJECTS_MAX {
-            return None;
+    // SAFETY: in a consistent list every entry and its name are valid, and nobody changes it now, as asked.
+    let is_whole =
+        unsafe { each_unlocked(|entry| fingerprint.add(entry.base, entry.dynamic, entry.name)) };
+    is_whole.then_some(fingerprint)
+}
+
+unsafe extern "C" {
+    /// The start of the image that this code is linked into; defined by the linker.
+    static __ehdr_start: u8;
+}
+
+/// Where the object that this code belongs to is loaded, unless it is a program with fixed addresses.
+pub fn own_base() -> usize {
+    (&raw const __ehdr_start).addr()
+}
+
+/// Calls `visit` with where each object is loaded that the loader lists, and where its dynamic section is; false if the list
+/// has no end. No lock, no allocation. While the loader is changing the list, what it is adding may be there or not.
+///
+/// # Safety
+/// As for [`fingerprint_unlocked`].
+pub unsafe fn objects_unlocked(mut visit: impl FnMut(usize, usize)) -> bool {
+    // SAFETY: nobody changes the list now, as asked; an entry is complete before it is linked.
+    unsafe { each_unlocked(|entry| visit(entry.base, entry.dynamic)) }
+}
+
+/// # Safety
+/// As for [`fingerprint_unlocked`].
+unsafe fn each_unlocked(mut visit: impl FnMut(&LinkMap)) -> bool {
+    let record = &raw const LOADER_RECORD;
+    // SAFETY: the record is the loader's, and nobody changes it now, as asked. Volatile, as above.
+    let mut object = unsafe { (&raw const (*record).first).read_volatile() };
+    for _ in 0..OBJECTS_MAX {
+        if object.is_null() {
+            return true;
         }
-        // SAFETY: in a consistent list every entry and its name are valid, and nobody changes it now.
-        unsafe {
-            let entry = &*object;
-            fingerprint.add(entry.base, entry.dynamic, entry.name);
-            object = entry.next;
-        }
+        // SAFETY: an entry of the list, which nobody changes now.
+        let entry = unsafe { &*object };
+        visit(entry);
+        object = entry.next;
     }
-    Some(fingerprint)
+    false
 }
 
 #[cfg(test)]

@@ -421,6 +421,15 @@ pub fn physical_memory() -> u64 {
     machine_memory().min(crate::cgroup::memory_limit().unwrap_or(u64::MAX))
 }
 
+/// How many mappings the kernel lets a process have, or lets one by default where it does not say.
+pub fn most_mappings() -> usize {
+    const USUAL: usize = 65_530;
+    let mut buffer = [0u8; 32];
+    procfs::read(c"/proc/sys/vm/max_map_count", &mut buffer)
+        .and_then(procfs::number)
+        .map_or(USUAL, |most| usize::try_from(most).unwrap_or(usize::MAX))
+}
+
 /// Bytes of memory that the machine has.
 pub(crate) fn machine_memory() -> u64 {
     let mut bytes = core::mem::MaybeUninit::<libc::sysinfo>::zeroed();

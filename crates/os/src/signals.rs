@@ -220,6 +220,22 @@ fn bit(signal: c_int) -> u64 {
     }
 }
 
+/// The calling thread's alternate stack, on which handlers of the program's may run at any time: from its first address to behind
+/// the last; empty if there is none.
+pub fn alternate_stack() -> (usize, usize) {
+    let mut stack = core::mem::MaybeUninit::<libc::stack_t>::zeroed();
+    let arguments = [0, stack.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel fills the struct, which is valid when zero, too.
+    let (answer, stack) = unsafe { (call(libc::SYS_sigaltstack, arguments), stack.assume_init()) };
+    match answer {
+        Ok(_) if stack.ss_flags & libc::SS_DISABLE == 0 => {
+            let low = stack.ss_sp as usize;
+            (low, low + stack.ss_size)
+        }
+        _ => (0, 0),
+    }
+}
+
 /// Makes sure that the calling thread gets `signal`. Safe in a handler.
 pub fn unblock(signal: c_int) {
     change(libc::SIG_UNBLOCK, Mask(bit(signal)));

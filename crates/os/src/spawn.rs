@@ -11,10 +11,12 @@
 use core::ffi::{c_int, c_void};
 use core::fmt::Write;
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 
 use gleaner_base::events::LineBuffer;
 use gleaner_base::faults::{self, FaultPoint};
 
+use crate::memory;
 use crate::signals::Mask;
 use crate::threads::{current_process, name_current};
 use crate::topology::ProcessorSet;
@@ -48,6 +50,18 @@ impl Role {
         }
     }
 
+    /// What its threads get. A marker's stack is full of addresses that keep nothing alive, so it is the collector's own memory, which
+    /// others can tell ([`crate::own_ranges`]); markers never end.
+    fn stack(self) -> Stack {
+        let bytes = self.stack_bytes();
+        match self {
+            Role::Worker | Role::Zeroer => Stack::Of(bytes),
+            Role::Marker => {
+                memory::map(bytes).map_or(Stack::Of(bytes), |low| Stack::At(low, bytes))
+            }
+        }
+    }
+
     /// What its threads block. Accesses of the precise heap's threads may be watched ([`crate::access`]).
     const fn blocked_signals(self) -> Mask {
         match self {
@@ -70,6 +84,14 @@ impl Role {
         name[..text.as_bytes().len()].copy_from_slice(text.as_bytes());
         name
     }
+}
+
+/// The stack of a thread: as the system has it, of so many bytes, or in a mapping that nobody else uses.
+#[derive(Clone, Copy)]
+enum Stack {
+    Usual,
+    Of(usize),
+    At(NonNull<u8>, usize),
 }
 
 /// Where a thread is to run.
@@ -135,8 +157,7 @@ pub fn spawn(
     // A program whose own thread-locals leave no room on that stack gets the system's.
     let start = |processors| {
         let what = (entry, argument, role.blocked_signals());
-        create(what, Some(role.stack_bytes()), processors)
-            .or_else(|| create(what, None, processors))
+        create(what, role.stack(), processors).or_else(|| create(what, Stack::Usual, processors))
     };
     let started = match placement {
         Placement::Anywhere => start(None).map(|handle| (handle, true)),
@@ -160,11 +181,11 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Starts a joinable thread that blocks these signals, with so many bytes of stack and on these processors; `None`: as the
-/// system has it.
+/// Starts a joinable thread that blocks these signals, on this stack and these processors, any for `None`. Where it is refused, a
+/// mapping for its stack is given back.
 fn create(
     (entry, argument, blocked): (Entry, *mut c_void, Mask),
-    stack: Option<usize>,
+    stack: Stack,
     processors: Option<&ProcessorSet>,
 ) -> Option<libc::pthread_t> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
@@ -175,8 +196,16 @@ fn create(
         if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
             return None;
         }
-        if let Some(bytes) = stack {
-            libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
+        match stack {
+            Stack::Usual => {}
+            Stack::Of(bytes) => {
+                libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
+            }
+            Stack::At(low, bytes) => {
+                // The C library puts no guard there: what runs on a stack that overflows writes to the page below.
+                memory::forbid(low, memory::page_size());
+                libc::pthread_attr_setstack(attributes.as_mut_ptr(), low.as_ptr().cast(), bytes);
+            }
         }
         let is_set = processors.is_none_or(|set| {
             let (words, bytes) = (set.words().as_ptr().cast(), size_of_val(set.words()));
@@ -187,6 +216,9 @@ fn create(
         let made =
             is_set && libc::pthread_create(&mut thread, attributes.as_ptr(), entry, argument) == 0;
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        if let (false, Stack::At(low, bytes)) = (made, stack) {
+            memory::unmap(low, bytes);
+        }
         made.then_some(thread)
     }
 }
@@ -194,6 +226,7 @@ fn create(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::own_ranges;
     use crate::signals;
     use crate::threads::stack_of_current_thread;
     use crate::topology::{PROCESSORS_MAX, Topology, allowed_processors};
@@ -260,6 +293,25 @@ mod tests {
             assert_eq!(seen.processors, allowed_processors());
             assert!(is_placed);
             assert_eq!(signals::blocked(), before);
+        }
+    }
+
+    extern "C" fn is_own(_: *mut c_void) -> *mut c_void {
+        let here = 0usize;
+        let address = (&raw const here).addr();
+        let own = own_ranges::first_above(address).is_some_and(|(start, _)| start <= address);
+        core::ptr::without_provenance_mut(usize::from(own))
+    }
+
+    /// Whoever looks through the memory of the process leaves it out.
+    #[test]
+    fn a_markers_stack_is_the_collectors_own() {
+        for (role, expected) in [(Role::Marker, 1), (Role::Worker, 0)] {
+            let thread = spawn(role, Placement::Anywhere, is_own, core::ptr::null_mut()).unwrap();
+            let mut answer = core::ptr::null_mut();
+            // SAFETY: a thread that was neither joined nor detached.
+            unsafe { libc::pthread_join(thread.handle, &raw mut answer) };
+            assert_eq!(answer.addr(), expected, "{role:?}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use gleaner_mem::Address;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, BlockIndex, State};
-use gleaner_spaces::mark_sweep::large_runs::{LargeSpace, blocks_for};
+use gleaner_spaces::mark_sweep::large_runs::{LargeSpace, Run, blocks_for};
 use gleaner_spaces::mark_sweep::pool::FreePool;
 use proptest::prelude::*;
 use support::Reserved;
@@ -109,7 +109,8 @@ proptest! {
                 Step::Give(which) if !used.is_empty() => {
                     let (first, blocks) = used.iter().nth(which % used.len()).map(|(f, b)| (*f, *b)).unwrap();
                     used.remove(&first);
-                    large.give(layout, first, blocks, false);
+                    let run = Run { first, blocks, clean: false, torn: false };
+                    large.give(layout, run);
                 }
                 Step::Give(_) => {}
                 Step::Release(enough) => {

@@ -181,7 +181,12 @@ pub(super) fn take(
     visit: &mut dyn FnMut(usize, usize),
 ) -> Result<(), Reason> {
     let flags = WP_MATCHING | CHECK_WPASYNC;
-    scan(pages, (low, high), flags, PAGE_IS_WRITTEN, visit)
+    // Asked in these words the kernel has a way of its own for it, which looks at nothing else.
+    let wanted = Wanted {
+        all: PAGE_IS_WRITTEN,
+        any: 0,
+    };
+    scan(pages, (low, high), flags, wanted, visit)
 }
 
 /// Names the pages of `low..high` that the process has in memory or swapped out. Pages of shared memory are there without that,
@@ -192,16 +197,25 @@ pub(crate) fn touched(
     high: usize,
     visit: &mut dyn FnMut(usize, usize),
 ) -> Result<(), Reason> {
-    let categories = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
-    scan(pages, (low, high), 0, categories, visit)
+    let wanted = Wanted {
+        all: 0,
+        any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
+    };
+    scan(pages, (low, high), 0, wanted, visit)
 }
 
-/// Names the pages of a range that are of any of these categories.
+/// The categories of the pages that are named: all of `all`, and one of `any` unless that is 0.
+struct Wanted {
+    all: u64,
+    any: u64,
+}
+
+/// Names the pages of a range that are wanted.
 fn scan(
     pages: Fd,
     (low, high): (usize, usize),
     flags: u64,
-    categories: u64,
+    wanted: Wanted,
     visit: &mut dyn FnMut(usize, usize),
 ) -> Result<(), Reason> {
     let mut runs = [Run::default(); 64];
@@ -217,9 +231,9 @@ fn scan(
             runs_length: runs.len() as u64,
             most_pages: 0,
             category_inverted: 0,
-            category_mask: 0,
-            category_anyof_mask: categories,
-            return_mask: categories,
+            category_mask: wanted.all,
+            category_anyof_mask: wanted.any,
+            return_mask: wanted.all | wanted.any,
         };
         // SAFETY: the argument is what this request reads and writes, and its runs are writable. What is protected is
         // registered for that, which the kernel checks.

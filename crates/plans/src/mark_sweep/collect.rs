@@ -67,9 +67,6 @@ pub trait Client {
     fn push_other_roots(&self, heap: &mut Heap);
     /// The stack pointer of a thread, found to be `pointer`, and the cold end of its stack: as found, or as the client says.
     fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address);
-    /// How often the program has said where a stack is that is not its thread's own. As long as that does not change, stacks on which
-    /// threads are found, and that are not known, may be some that it does not name.
-    fn stacks_named(&self) -> usize;
     /// Whether the collection is to be given up.
     fn wants_to_stop(&self, heap: &mut Heap) -> bool;
     /// Tells the client that an object was queued for finalization.
@@ -192,12 +189,14 @@ impl Heap {
             if !request.last_attempt {
                 return Outcome::LibrariesChanged;
             }
-            self.roots.keep_readable_libraries();
+            if !self.roots.settle_libraries() {
+                return Outcome::Abandoned;
+            }
         }
         if client.wants_to_stop(self) {
             return Outcome::Abandoned;
         }
-        if self.has_hidden_stacks(client.stacks_named()) {
+        if self.has_hidden_stacks() {
             // Before free cells are taken from their lists: no collection would return them.
             self.give_up_cycle();
             return Outcome::Abandoned;
@@ -237,7 +236,7 @@ impl Heap {
             return Outcome::Begun;
         }
         client.moment(self, Moment::MarkEnd);
-        self.verify_marks(record, request.stack_pointer);
+        self.verify_marks(record, request.stack_pointer, client);
         self.take_snapshot(record, request, client);
         if extent.keeps_marks() {
             self.space.forget_fresh();
@@ -304,6 +303,7 @@ impl Heap {
     pub unsafe fn retire(&mut self, thread: *mut Mutator) {
         // SAFETY: the record comes from the list, so it stays mapped, and its thread uses it no more, as asked.
         unsafe {
+            self.unknown_remain |= (*thread).shows_unknown;
             self.space.adopt_cells(&raw mut (*thread).cache);
             self.mutators.vacate(thread);
         }
@@ -349,7 +349,7 @@ impl Heap {
             let scanned = self.leader_stack.and_then(|stack| stack.scanned);
             bytes += scanned.unwrap_or_else(|| self.push_stacks(client));
             self.leader_stack = None;
-            bytes += self.push_unnamed_stacks(stack_pointer, client);
+            bytes += self.push_unnamed_stacks(stack_pointer);
             self.root_bytes = bytes;
             event.bytes = bytes as u64;
         });
@@ -507,43 +507,6 @@ impl Heap {
         while let Some(object) = self.weak.finalizers.newly_ready(index) {
             client.awaits_finalization(self, object);
             index += 1;
-        }
-    }
-
-    fn verify_marks(&mut self, record: &mut Record, stack_pointer: Address) {
-        if self.options.verify == Verify::Off {
-            return;
-        }
-        record.step(Phase::Verify, |event| {
-            event.reason = "after marking";
-            let mut result = self
-                .space
-                .verify_structure()
-                .and_then(|()| self.space.verify_marks(&self.context, stack_pointer));
-            self.mutators.for_each(|thread| {
-                if result.is_ok() {
-                    // SAFETY: the thread is stopped, blocked or the calling one.
-                    result = unsafe { self.space.verify_cache(&raw const (*thread).cache) };
-                }
-            });
-            if let Err(fault) = result {
-                panic!(
-                    "verifier after marking: not so: {}; at {:?}, word {:#x}",
-                    fault.rule, fault.address, fault.word
-                );
-            }
-        });
-    }
-
-    /// The world runs again, so only what the lock guards can be checked.
-    fn verify_structure(&self) {
-        if self.options.verify == Verify::Edges
-            && let Err(fault) = self.space.verify_structure()
-        {
-            panic!(
-                "verifier after reclaiming: not so: {}; at {:?}, word {:#x}",
-                fault.rule, fault.address, fault.word
-            );
         }
     }
 

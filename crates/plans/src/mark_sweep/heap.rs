@@ -36,7 +36,7 @@ use crate::mark_sweep::mutator::Mutators;
 use crate::mark_sweep::room::Room;
 use crate::mark_sweep::roots::{LibraryList, Roots};
 use crate::mark_sweep::snapshot::Snapshots;
-use crate::mark_sweep::stacks::{LeaderStack, StackKnown};
+use crate::mark_sweep::stacks::LeaderStack;
 use crate::mark_sweep::stop::protocol::World;
 use crate::mark_sweep::view::HeapView;
 use crate::mark_sweep::weak::Weak;
@@ -143,8 +143,8 @@ pub struct Heap {
     pub root_bytes: usize,
     /// Set while roots are pushed.
     pub leader_stack: Option<LeaderStack>,
-    /// How often the program had named a stack when a thread was last stopped on one that is not known, if ever one was.
-    pub(crate) unknown_stacks: Option<usize>,
+    /// Whether a thread has ended that had been stopped on a stack which is not known: others may run there.
+    pub(crate) unknown_remain: bool,
     /// Whether the last roots lack stacks that could not be looked for.
     pub(crate) stacks_were_hidden: bool,
     /// How fast things go, under `heap-sizing=balanced`.
@@ -274,7 +274,7 @@ impl Heap {
             freed_before: 0,
             root_bytes: 0,
             leader_stack: None,
-            unknown_stacks: None,
+            unknown_remain: false,
             stacks_were_hidden: false,
             pace: Pace::default(),
             room: Room::NONE,
@@ -322,8 +322,14 @@ impl Heap {
         self.follow(heap_size::decide(&measured))
     }
 
-    /// What to do about a shortage of a thread that runs on this `stack`, and does it if it is growing.
-    pub fn remedy(&mut self, shortage: Shortage, attempts: usize, stack: StackKnown) -> Remedy {
+    /// What to do about a shortage of a thread, which may run on a stack that is not known in a program that has named none; and
+    /// does it if it is growing.
+    pub fn remedy(
+        &mut self,
+        shortage: Shortage,
+        attempts: usize,
+        on_foreign_stack: bool,
+    ) -> Remedy {
         let needed = match shortage {
             Shortage::Capacity(bytes) => bytes,
             Shortage::System | Shortage::Range => return self.system_shortage(shortage, attempts),
@@ -332,11 +338,11 @@ impl Heap {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
         }
         let mut measured = Measurements {
-            hidden_stacks: self.has_hidden_stacks(stack.named),
+            hidden_stacks: self.has_hidden_stacks(),
             ..self.measure(needed, attempts)
         };
         measured.left = self.ask_room_if_due(&measured);
-        if self.cycle.is_under_way() && measured.may_collect && !stack.is_foreign && attempts < 2 {
+        if self.cycle.is_under_way() && measured.may_collect && !on_foreign_stack && attempts < 2 {
             return self.remedy_in_cycle(&measured);
         }
         self.follow(heap_size::decide(&measured))
@@ -379,6 +385,8 @@ impl Heap {
         }
         if self.settings.may_collect && attempts < self.settings.retries.max(2) {
             Remedy::CollectEverything("the system has no more memory")
+        } else if self.space.give_back_between() {
+            Remedy::TryAgain
         } else {
             // What was granted to this request in vain would only put off the next collections.
             let enough = self

@@ -22,6 +22,7 @@ pub mod snapshot;
 pub mod stacks;
 pub mod stop;
 mod unnamed_stacks;
+mod verify;
 pub mod view;
 pub mod weak;
 

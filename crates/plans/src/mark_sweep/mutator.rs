@@ -64,6 +64,8 @@ pub struct Mutator {
     pub alt_stack: AltStack,
     /// What is known of the stack's memory.
     pub probed: ProbedStack,
+    /// Whether the thread was stopped on a stack that is not known, and the program has named none of its stacks since.
+    pub shows_unknown: bool,
     /// Whether the client registered the thread by itself.
     pub explicit: bool,
     /// Whether the thread is detached: it will not be joined.
@@ -168,6 +170,7 @@ impl Mutators {
                 active: Vec::new(),
                 alt_stack: AltStack::default(),
                 probed: ProbedStack::default(),
+                shows_unknown: false,
                 explicit: false,
                 detached: false,
                 in_use: false,
@@ -202,6 +205,7 @@ impl Mutators {
         record.station = Station::new(); // A hold of the thread before, never answered, is not this thread's.
         record.tid = own;
         record.probed = ProbedStack::default();
+        record.shows_unknown = false;
         record.pthread = threads::current_pthread().0;
         record.stack_base = stack_base;
         record.blocked_at = Address::NULL;

@@ -38,6 +38,8 @@ impl Range {
 /// The data segments as read before a stop.
 pub struct LibraryList {
     segments: Vec<Segment>,
+    /// Where all objects were loaded, and where their dynamic sections are.
+    objects: Vec<(usize, usize)>,
     /// What was loaded; of nothing where segments were left out since.
     fingerprint: Fingerprint,
     /// Stands for what chose the segments: a list that something else chose is another one.
@@ -60,9 +62,15 @@ impl LibraryList {
             match libraries::read(&mut segments) {
                 Ok(list) => {
                     segments.truncate(list.segments);
-                    segments.retain(|segment| keep(segment));
+                    let mut objects: Vec<_> = segments
+                        .iter()
+                        .map(|it| (it.object_base, it.dynamic))
+                        .collect();
+                    objects.dedup();
+                    segments.retain(|segment| segment.low < segment.high && keep(segment));
                     return LibraryList {
                         segments,
+                        objects,
                         fingerprint: list.fingerprint,
                         chosen_by,
                         read_at_ns: began,
@@ -83,6 +91,7 @@ impl LibraryList {
     pub const fn empty() -> LibraryList {
         LibraryList {
             segments: Vec::new(),
+            objects: Vec::new(),
             fingerprint: Fingerprint::EMPTY,
             chosen_by: 0,
             read_at_ns: 0,
@@ -95,6 +104,20 @@ impl LibraryList {
         self.segments
             .retain(|segment| memory::is_readable(segment.low, segment.high - segment.low));
         self.fingerprint = Fingerprint::EMPTY;
+    }
+
+    /// Whether everything that is loaded now was so when this was read. Where the collector itself is in a name space that the
+    /// loader does not show (`dlmopen`), nobody knows, and this is true. The world must be stopped.
+    fn lacks_nothing(&self) -> bool {
+        let (mut lacks, mut shows_own) = (false, false);
+        // SAFETY: the world is stopped, so nobody changes the list meanwhile.
+        let is_whole = unsafe {
+            libraries::objects_unlocked(|base, dynamic| {
+                lacks |= !self.objects.contains(&(base, dynamic));
+                shows_own |= base == libraries::own_base();
+            })
+        };
+        !is_whole || !shows_own || !lacks
     }
 
     /// Whether the loader's list is still the one that was read. The world must be stopped.
@@ -187,9 +210,11 @@ impl Roots {
         self.libraries.is_current()
     }
 
-    /// Leaves out what cannot be read of a list that could not be confirmed. The world must be stopped.
-    pub fn keep_readable_libraries(&mut self) {
+    /// Makes the best of a list that could not be confirmed: leaves out what cannot be read. False if something was loaded since:
+    /// then nothing may be collected, since objects may have their only references there. The world must be stopped.
+    pub fn settle_libraries(&mut self) -> bool {
         self.libraries.keep_readable();
+        self.libraries.lacks_nothing()
     }
 
     /// Bytes of all static roots.

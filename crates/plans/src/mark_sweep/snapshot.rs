@@ -408,7 +408,7 @@ impl Heap {
                 });
             }
         });
-        self.write_unnamed_stacks(out, places, stack_pointer, client);
+        self.write_unnamed_stacks(out, places, stack_pointer);
         out.line(format_args!("root uncollectable"));
         self.space.for_each_inner_root(|start, _| {
             // SAFETY: a root is an object, or was one.
@@ -443,16 +443,10 @@ impl Heap {
     }
 
     /// What may be stacks is a root for each mapping in which something is found.
-    fn write_unnamed_stacks(
-        &self,
-        out: &mut Writer,
-        places: &mut Places,
-        stack_pointer: Address,
-        client: &dyn Client,
-    ) {
+    fn write_unnamed_stacks(&self, out: &mut Writer, places: &mut Places, stack_pointer: Address) {
         let context = &*self.context;
         let mut last = (0, 0);
-        self.for_each_unnamed_part(stack_pointer, client, &mut |mapping, part| {
+        self.for_each_unnamed_part(stack_pointer, &mut |mapping, part| {
             // SAFETY: a copy, of this thread's alone.
             unsafe {
                 context.for_each_reference(part.low, part.high, FROM_STACK, &mut |at, found| {

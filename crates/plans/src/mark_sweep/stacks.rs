@@ -150,15 +150,6 @@ impl Mutator {
     }
 }
 
-/// What is known of stacks where a thread is short of memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StackKnown {
-    /// The thread runs on a stack that is not known, and the program has named none.
-    pub is_foreign: bool,
-    /// How often the program has named one ([`Client::stacks_named`]).
-    pub named: usize,
-}
-
 /// The stack that the collection itself runs on, while roots are pushed.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaderStack {
@@ -176,14 +167,11 @@ impl Heap {
             return 0;
         };
         let mut bytes = 0;
-        let unknown = self.for_each_stack_part(leader.pointer, client, &mut |_, part| {
+        self.for_each_stack_part(leader.pointer, client, &mut |_, part| {
             bytes += part.bytes();
             // SAFETY: a part of the stack of a thread that is stopped, blocked, or the calling one.
             unsafe { self.engine.scan_stack(part.low, part.high) };
         });
-        if unknown {
-            self.unknown_stacks = Some(client.stacks_named());
-        }
         self.leader_stack = Some(LeaderStack {
             scanned: Some(leader.scanned.unwrap_or(0).max(bytes)),
             ..leader
@@ -192,15 +180,14 @@ impl Heap {
     }
 
     /// Calls `visit` with each part of a stack that is scanned, and its thread; the calling thread's stack from
-    /// `stack_pointer` on. Whether a thread runs on a stack that is not known. The world must be stopped.
+    /// `stack_pointer` on. Notes which threads run on a stack that is not known. The world must be stopped.
     pub(crate) fn for_each_stack_part(
         &self,
         stack_pointer: Address,
         client: &dyn Client,
         visit: &mut dyn FnMut(ThreadId, Part),
-    ) -> bool {
-        let mut unknown = false;
-        let some_unknown = self.has_unknown_stacks(client.stacks_named());
+    ) {
+        let some_unknown = self.has_unknown_stacks();
         let own = threads::current_tid();
         self.mutators.for_each(|thread| {
             // SAFETY: records stay mapped, the lock guards these fields, and this is the one reference to the record.
@@ -216,11 +203,10 @@ impl Heap {
             };
             let (from, base) = client.stack_of(thread, found);
             // SAFETY: the thread is stopped, blocked, or the calling one.
-            unknown |= unsafe {
+            thread.shows_unknown |= unsafe {
                 thread.for_each_stack_part(from, base, some_unknown, |part| visit(tid, part))
             };
         });
-        unknown
     }
 }
 

@@ -11,35 +11,30 @@
 use gleaner_mem::Address;
 use gleaner_os::mappings::{self, Range};
 
-use crate::mark_sweep::collect::Client;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::stacks::Part;
 
-/// The most of the collecting thread's own frames that is left out.
-const MOST_FRAMES: usize = 64 << 10;
+/// The most that the collecting thread's own frames take.
+pub(super) const MOST_FRAMES: usize = 64 << 10;
 
 impl Heap {
-    /// Whether there may be stacks that nobody has named, in a program that has named one so often: it names them from now on if it
-    /// has since then.
-    pub(crate) fn has_unknown_stacks(&self, named: usize) -> bool {
-        self.unknown_stacks == Some(named)
+    /// Whether there may be stacks that nobody has named: a thread has shown one, and the program has named none of its since. What
+    /// such a thread leaves when it ends may run on others.
+    pub(crate) fn has_unknown_stacks(&self) -> bool {
+        self.unknown_remain || self.mutators.find(|thread| thread.shows_unknown).is_some()
     }
 
     /// Whether there may be some and the system does not say what is mapped.
-    pub(crate) fn has_hidden_stacks(&self, named: usize) -> bool {
-        self.has_unknown_stacks(named) && !mappings::can_be_read()
+    pub(crate) fn has_hidden_stacks(&self) -> bool {
+        self.has_unknown_stacks() && !mappings::can_be_read()
     }
 
     /// Scans what may be stacks, if there may be some that nobody has named; returns its bytes. Where the system does not say what is
     /// mapped, the collection is to be abandoned: `stacks_were_hidden`.
     #[inline(never)]
-    pub(crate) fn push_unnamed_stacks(
-        &mut self,
-        stack_pointer: Address,
-        client: &dyn Client,
-    ) -> usize {
+    pub(crate) fn push_unnamed_stacks(&mut self, stack_pointer: Address) -> usize {
         let mut bytes = 0;
-        let is_told = self.for_each_unnamed_part(stack_pointer, client, &mut |_, part| {
+        let is_told = self.for_each_unnamed_part(stack_pointer, &mut |_, part| {
             bytes += part.bytes();
             // SAFETY: a copy, of this thread's alone.
             unsafe { self.engine.scan_stack(part.low, part.high) };
@@ -53,10 +48,9 @@ impl Heap {
     pub(crate) fn for_each_unnamed_part(
         &self,
         stack_pointer: Address,
-        client: &dyn Client,
         visit: &mut dyn FnMut(Range, Part),
     ) -> bool {
-        if !self.has_unknown_stacks(client.stacks_named()) {
+        if !self.has_unknown_stacks() {
             return true;
         }
         let here = 0usize;

@@ -25,7 +25,6 @@ use gleaner_plans::mark_sweep::decide::extent::Extent;
 use gleaner_plans::mark_sweep::heap::{Remedy, prefetch_settings};
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_plans::mark_sweep::roots::{LibraryList, Range};
-use gleaner_plans::mark_sweep::stacks::StackKnown;
 use gleaner_plans::mark_sweep::stop::protocol::World;
 use gleaner_plans::mark_sweep::stop::signal::Refused;
 use gleaner_spaces::mark_sweep::MARKED;
@@ -38,12 +37,6 @@ use gleaner_spaces::mark_sweep::mark::MarkEngine;
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 use gleaner_spaces::mark_sweep::targets::MarkedObject;
 use gleaner_work::Crew;
-
-/// What doors say whose threads run on their own stacks.
-pub const OWN_STACK: StackKnown = StackKnown {
-    is_foreign: false,
-    named: 0,
-};
 
 /// Words of the root range.
 pub const ROOTS: usize = 256;
@@ -77,9 +70,6 @@ impl Client for Quiet {
     fn thread_moment(&self, _heap: &mut Heap, _moment: Moment, _thread: *mut Mutator) {}
     fn settle_toggle_refs(&self, _heap: &mut Heap) {}
     fn push_other_roots(&self, _heap: &mut Heap) {}
-    fn stacks_named(&self) -> usize {
-        0
-    }
     fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address) {
         // A thread without a base has no stack to scan: it ends where it begins.
         let base = if thread.stack_base.is_null() {
@@ -256,7 +246,7 @@ impl Bench {
                 Ok(object) => return Ok(object),
                 Err(shortage) => shortage,
             };
-            match self.heap.remedy(shortage, attempts, OWN_STACK) {
+            match self.heap.remedy(shortage, attempts, false) {
                 Remedy::TryAgain => {}
                 Remedy::Collect(reason) => {
                     let outcome = self.collect_new(reason);

@@ -392,9 +392,6 @@ impl Client for Door<'_> {
     }
     fn thread_moment(&self, _heap: &mut Heap, _moment: Moment, _thread: *mut Mutator) {}
     fn settle_toggle_refs(&self, _heap: &mut Heap) {}
-    fn stacks_named(&self) -> usize {
-        0
-    }
     fn stack_of(&self, _thread: &Mutator, pointer: Address) -> (Address, Address) {
         (pointer, Address::NULL)
     }

@@ -22,7 +22,7 @@ use gleaner_plans::mark_sweep::decide::extent::Extent;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, UNCOLLECTABLE, descriptor};
 use gleaner_spaces::mark_sweep::scan::Entry;
-use harness::{Bench, OWN_STACK};
+use harness::Bench;
 
 const OBJECTS: usize = 20_000;
 
@@ -465,7 +465,7 @@ fn one_that_cannot_keep_pace_ends_in_the_stop() {
         let space = &mut begun.bench.heap.space;
         if let Err(shortage) = space.allocate_large(NORMAL, 30_000, 16, false) {
             use gleaner_plans::mark_sweep::heap::Remedy;
-            match begun.bench.heap.remedy(shortage, 0, OWN_STACK) {
+            match begun.bench.heap.remedy(shortage, 0, false) {
                 Remedy::TryAgain => {}
                 Remedy::Collect(_) => {
                     begun.end();

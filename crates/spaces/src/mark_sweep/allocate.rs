@@ -383,8 +383,10 @@ impl MarkSweep {
             .checked_add(extra as BlockIndex)
             .ok_or(Shortage::Range)?;
         let run = self.take_run(searched, page_bytes(bytes))?;
-        let run = self.align_run(run, blocks, extra as BlockIndex, alignment);
+        let run = self.align_run(run, blocks, alignment);
+        let run = self.mend(run, bytes)?;
         self.describe_large(run.first, blocks, kind, bytes, ignore_off_page);
+        self.block(run.first).set_torn(run.torn);
         let base = self.start(run.first);
         if described.clear && !run.clean {
             // SAFETY: the run was just taken from the free runs.
@@ -420,6 +422,9 @@ impl MarkSweep {
         let (Some(needed), bytes) = (blocks_for(bytes), page_bytes(bytes)) else {
             return false;
         };
+        if self.block(first).is_torn() {
+            return false;
+        }
         let more = bytes - page_bytes(old);
         if self.used_bytes().saturating_add(more) > self.capacity {
             return false;
@@ -452,34 +457,33 @@ impl MarkSweep {
         true
     }
 
-    /// Cuts a run that is `extra` blocks too long so that it starts aligned.
-    fn align_run(
-        &mut self,
-        run: Run,
-        blocks: BlockIndex,
-        extra: BlockIndex,
-        alignment: usize,
-    ) -> Run {
-        if extra == 0 {
+    /// Cuts a run that is longer than `blocks` so that it starts aligned.
+    fn align_run(&mut self, run: Run, blocks: BlockIndex, alignment: usize) -> Run {
+        if run.blocks == blocks {
             return run;
         }
         let start = self.start(run.first);
         let before = (start.align_up(alignment).offset_from(start) >> BLOCK_SHIFT) as BlockIndex;
         // Both remainders become runs of their own before they are given back, so that the part in between is used.
-        let first = run.first + before;
-        self.describe_large(first, blocks, 0, 1, false);
-        let after = extra - before;
-        if before > 0 {
-            self.large.give(&self.layout, run.first, before, run.clean);
+        let aligned = run.behind(before).cut(blocks);
+        self.describe_large(aligned.first, blocks, 0, 1, false);
+        for rest in [run.cut(before), run.behind(before + blocks)] {
+            if rest.blocks > 0 {
+                self.large.give(&self.layout, rest);
+            }
         }
-        if after > 0 {
-            self.large
-                .give(&self.layout, first + blocks, after, run.clean);
+        aligned
+    }
+
+    /// Maps what an object of so many bytes takes of a torn run.
+    fn mend(&mut self, run: Run, bytes: usize) -> Result<Run, Shortage> {
+        let mut mended = run;
+        let (large, layout) = (&mut self.large, &self.layout);
+        if run.torn && !large.mend(layout, &mut mended, page_bytes(bytes)) {
+            large.give(layout, run);
+            return Err(Shortage::System);
         }
-        Run {
-            first,
-            clean: run.clean,
-        }
+        Ok(mended)
     }
 
     fn take_run(&mut self, blocks: BlockIndex, bytes: usize) -> Result<Run, Shortage> {
@@ -549,6 +553,12 @@ impl MarkSweep {
         let mut released = pool.release_ahead(layout);
         released += large.release(layout, blocks.saturating_sub(released), |_, _| true);
         released + pool.release(layout, blocks.saturating_sub(released))
+    }
+
+    /// Gives the addresses of the large part back that no object needs, where they are short and pages are not watched; whether there
+    /// were any.
+    pub fn give_back_between(&mut self) -> bool {
+        self.written.is_none() && self.large.tear(&self.layout)
     }
 
     /// Gives what large objects left at the end of their part back for good, where addresses are short and pages are not watched;

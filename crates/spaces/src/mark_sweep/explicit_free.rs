@@ -251,7 +251,7 @@ impl MarkSweep {
             // SAFETY: the object is given up by its owner.
             unsafe { zero::fill(base, bytes & !7, POISON) };
         }
-        self.large.give(&self.layout, first, blocks, false);
+        self.large.give_used(&self.layout, first);
         self.used_large_bytes -= bytes.next_multiple_of(4096);
         if uncollectable {
             self.uncollectable_bytes = self.uncollectable_bytes.wrapping_sub(bytes);

@@ -4,17 +4,27 @@
 //! freed run joins its neighbours at once. Free runs hang in bins by length. A run is *clean* while all its pages
 //! read as zero, *dirty* otherwise.
 //!
+//! Where addresses are short (`Layout::is_in_pieces`), a run may be *torn*: the pages behind its object are not mapped, and none
+//! of a free one. Stock libgc has blocks of a page, so under `ulimit -v` whole blocks would leave objects of some pages up to
+//! two fifths less.
+//!
 //! # Invariants
 //! - Runs tile the large part from its start to the frontier; no two neighbours are both free.
 //! - A bin's bit is set exactly if the bin is not empty.
+//! - Of a torn run that is in use, no page behind the object's last is touched; of one that is free none, before it is mapped anew.
 //!
 //! All methods run under the allocator lock.
 
-use crate::mark_sweep::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, State};
+use crate::mark_sweep::block::{BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, NO_BLOCK, State};
 use crate::mark_sweep::layout::Layout;
 
 const EXACT_BINS: u32 = 32;
 const BINS: usize = 128;
+
+/// In `class` of a run's first descriptor: its pages read as zero.
+const CLEAN: u8 = 1;
+/// There too: it is torn.
+const TORN: u8 = 2;
 
 /// The free runs and the frontier of the large part.
 pub struct LargeSpace {
@@ -22,15 +32,37 @@ pub struct LargeSpace {
     occupied: u128,
     frontier: BlockIndex,
     dirty_blocks: usize,
+    /// Torn runs that are in use.
+    torn: usize,
 }
 
-/// A run taken from the space.
+/// A run that is taken from the space or given to it.
 #[derive(Clone, Copy)]
 pub struct Run {
     /// Its first block.
     pub first: BlockIndex,
+    /// How many blocks it has.
+    pub blocks: BlockIndex,
     /// Whether its pages already read as zero.
     pub clean: bool,
+    /// Whether pages of it are not mapped: all of it has to be mapped anew.
+    pub torn: bool,
+}
+
+impl Run {
+    /// What is left of it behind its first `blocks` blocks.
+    pub fn behind(self, blocks: BlockIndex) -> Run {
+        Run {
+            first: self.first + blocks,
+            blocks: self.blocks - blocks,
+            ..self
+        }
+    }
+
+    /// Its first `blocks` blocks.
+    pub fn cut(self, blocks: BlockIndex) -> Run {
+        Run { blocks, ..self }
+    }
 }
 
 fn bin_of(blocks: BlockIndex) -> usize {
@@ -50,6 +82,7 @@ impl LargeSpace {
             occupied: 0,
             frontier: layout.table.large_start,
             dirty_blocks: 0,
+            torn: 0,
         }
     }
 
@@ -69,11 +102,10 @@ impl LargeSpace {
             return None;
         }
         let first = self.find(layout, blocks)?;
-        let clean = self.cut(layout, first, blocks);
-        Some(Run { first, clean })
+        Some(self.cut(layout, first, blocks))
     }
 
-    /// Takes the `blocks` blocks from `first` on, which is the end of a used run, if they are free or were never used.
+    /// Takes the `blocks` blocks from `first` on, which is the end of a used run, if they are free or were never used, and mapped.
     pub fn take_at(
         &mut self,
         layout: &mut Layout,
@@ -84,11 +116,10 @@ impl LargeSpace {
             return self.take_fresh(layout, blocks);
         }
         let next = descriptor(layout, first);
-        if next.state != State::Free || next.next < blocks {
+        if next.state != State::Free || next.next < blocks || next.is_torn() {
             return None;
         }
-        let clean = self.cut(layout, first, blocks);
-        Some(Run { first, clean })
+        Some(self.cut(layout, first, blocks))
     }
 
     /// Takes a run that was never used, if the range and the system allow.
@@ -99,30 +130,50 @@ impl LargeSpace {
             return None;
         }
         self.frontier = end;
-        Some(Run { first, clean: true })
+        Some(Run {
+            first,
+            blocks,
+            clean: true,
+            torn: false,
+        })
+    }
+
+    /// Gives the run of an object back.
+    pub fn give_used(&mut self, layout: &Layout, first: BlockIndex) {
+        let head = descriptor(layout, first);
+        let run = Run {
+            first,
+            blocks: head.next,
+            clean: false,
+            torn: head.is_torn(),
+        };
+        self.torn -= usize::from(run.torn);
+        self.give(layout, run);
     }
 
     /// Gives a run back; it joins free neighbours.
-    pub fn give(&mut self, layout: &Layout, first: BlockIndex, blocks: BlockIndex, clean: bool) {
-        let (mut first, mut blocks, mut clean) = (first, blocks, clean);
+    pub fn give(&mut self, layout: &Layout, run: Run) {
+        let mut run = run;
         // A run that joins the one before it keeps this descriptor inside: it must be no object's head any more.
-        let head = descriptor(layout, first);
+        let head = descriptor(layout, run.first);
         head.state = State::Free;
         head.objects = 0;
-        let after = first + blocks;
+        let after = run.first + run.blocks;
         if after < self.frontier && descriptor(layout, after).state == State::Free {
-            let (more, also_clean) = self.unlink(layout, after);
-            blocks += more;
-            clean &= also_clean;
+            let more = self.unlink(layout, after);
+            run = joined(run, more);
         }
+        let first = run.first;
         if first > layout.table.large_start && descriptor(layout, first - 1).state == State::Free {
             let before = first - 1 - descriptor(layout, first - 1).inverse;
-            let (more, also_clean) = self.unlink(layout, before);
-            first = before;
-            blocks += more;
-            clean &= also_clean;
+            let more = self.unlink(layout, before);
+            run = joined(more, run);
         }
-        self.link(layout, first, blocks, clean);
+        if run.torn {
+            layout.unmap_behind(run.first, run.blocks, 0);
+            run.clean = true;
+        }
+        self.link(layout, run);
     }
 
     /// Calls `visit` with the first block of each run, free or used, in address order.
@@ -149,7 +200,7 @@ impl LargeSpace {
             let length = block.next;
             if block.state == State::Free && !is_clean(block) && due(run, block) {
                 layout.release(run, length);
-                block.class = 1;
+                block.class |= CLEAN;
                 self.dirty_blocks -= length as usize;
                 released += length as usize;
             }
@@ -176,6 +227,39 @@ impl LargeSpace {
         self.frontier < before
     }
 
+    /// Maps what an object of so many bytes, whole pages, takes of a torn run, and the rest if no more runs may be torn; false if
+    /// the system refuses.
+    pub fn mend(&mut self, layout: &Layout, run: &mut Run, used: usize) -> bool {
+        let whole = (run.blocks as usize) << BLOCK_SHIFT;
+        run.torn = used < whole && self.torn < layout.most_torn();
+        let is_mapped = layout.map_anew(run.first, if run.torn { used } else { whole });
+        self.torn += usize::from(is_mapped && run.torn);
+        is_mapped
+    }
+
+    /// Where addresses are short: gives those of free runs back, and those of the pages behind objects; whether there were any.
+    pub fn tear(&mut self, layout: &Layout) -> bool {
+        let (mut torn, mut any) = (0, false);
+        let mut run = layout.table.large_start;
+        while run < self.frontier && torn < layout.most_torn() {
+            let block = descriptor(layout, run);
+            let length = block.next;
+            let is_free = block.state == State::Free;
+            let used = if is_free { 0 } else { block.bytes };
+            if !block.is_torn() && layout.unmap_behind(run, length, used) {
+                if is_free && !is_clean(block) {
+                    self.dirty_blocks -= length as usize;
+                }
+                block.class = TORN | if is_free { CLEAN } else { 0 };
+                self.torn += usize::from(!is_free);
+                any = true;
+            }
+            torn += usize::from(block.is_torn());
+            run += length;
+        }
+        any
+    }
+
     fn find(&self, layout: &Layout, blocks: BlockIndex) -> Option<BlockIndex> {
         let mut bin = bin_of(blocks);
         let mut run = self.bins[bin];
@@ -195,7 +279,8 @@ impl LargeSpace {
         (larger != 0).then(|| self.bins[larger.trailing_zeros() as usize])
     }
 
-    fn link(&mut self, layout: &Layout, first: BlockIndex, blocks: BlockIndex, clean: bool) {
+    fn link(&mut self, layout: &Layout, run: Run) {
+        let Run { first, blocks, .. } = run;
         let bin = bin_of(blocks);
         let successor = self.bins[bin];
         let last = descriptor(layout, first + blocks - 1);
@@ -204,7 +289,7 @@ impl LargeSpace {
         let head = descriptor(layout, first);
         head.state = State::Free;
         head.next = blocks;
-        head.class = u8::from(clean);
+        head.class = if run.clean { CLEAN } else { 0 } | if run.torn { TORN } else { 0 };
         head.age = 0;
         head.set_links(NO_BLOCK, successor);
         if successor != NO_BLOCK {
@@ -213,25 +298,30 @@ impl LargeSpace {
         }
         self.bins[bin] = first;
         self.occupied |= 1 << bin;
-        if !clean {
+        if !run.clean {
             self.dirty_blocks += blocks as usize;
         }
     }
 
-    /// Takes the first blocks of a free run; returns whether they are clean.
-    fn cut(&mut self, layout: &Layout, first: BlockIndex, blocks: BlockIndex) -> bool {
-        let (length, clean) = self.unlink(layout, first);
-        if length > blocks {
-            self.link(layout, first + blocks, length - blocks, clean);
+    /// Takes the first blocks of a free run.
+    fn cut(&mut self, layout: &Layout, first: BlockIndex, blocks: BlockIndex) -> Run {
+        let run = self.unlink(layout, first);
+        if run.blocks > blocks {
+            self.link(layout, run.behind(blocks));
         }
-        clean
+        run.cut(blocks)
     }
 
-    /// Takes a free run out of its bin; returns its length and whether it is clean.
-    fn unlink(&mut self, layout: &Layout, first: BlockIndex) -> (BlockIndex, bool) {
+    /// Takes a free run out of its bin.
+    fn unlink(&mut self, layout: &Layout, first: BlockIndex) -> Run {
         let head = descriptor(layout, first);
-        let (blocks, clean) = (head.next, is_clean(head));
-        let bin = bin_of(blocks);
+        let run = Run {
+            first,
+            blocks: head.next,
+            clean: is_clean(head),
+            torn: head.is_torn(),
+        };
+        let bin = bin_of(run.blocks);
         let (previous, successor) = (head.previous_link(), head.next_link());
         if previous == NO_BLOCK {
             self.bins[bin] = successor;
@@ -246,14 +336,34 @@ impl LargeSpace {
             let next = descriptor(layout, successor).next_link();
             descriptor(layout, successor).set_links(previous, next);
         }
-        if !clean {
-            self.dirty_blocks -= blocks as usize;
+        if !run.clean {
+            self.dirty_blocks -= run.blocks as usize;
         }
-        (blocks, clean)
+        run
+    }
+}
+
+/// Two neighbours as one run.
+fn joined(run: Run, next: Run) -> Run {
+    Run {
+        first: run.first,
+        blocks: run.blocks + next.blocks,
+        clean: run.clean && next.clean,
+        torn: run.torn || next.torn,
     }
 }
 
 impl Block {
+    /// Whether pages of a run, whose first descriptor this is, are not mapped.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.class & TORN != 0
+    }
+
+    /// Says of a run in use whether it is torn.
+    pub(crate) fn set_torn(&mut self, torn: bool) {
+        self.class = if torn { TORN } else { 0 };
+    }
+
     /// The links of a free run share the words that describe objects in a used one.
     fn set_links(&mut self, previous: BlockIndex, next: BlockIndex) {
         self.descriptor = previous as usize;
@@ -270,7 +380,7 @@ impl Block {
 }
 
 fn is_clean(block: &Block) -> bool {
-    block.class != 0
+    block.class & CLEAN != 0
 }
 
 #[allow(

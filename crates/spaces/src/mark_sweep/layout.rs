@@ -8,8 +8,8 @@
 //! each range is one.
 //!
 //! Where addresses are limited (`RLIMIT_AS`, `ulimit -v`), nothing but the descriptor table is reserved, since what is
-//! reserved counts. The heap has a place far from all others instead, as large as the limit for each of its parts, and is
-//! mapped there piece by piece: so each part may grow until the limit is reached, and what the heap does not use is the
+//! reserved counts. The heap has a place far from all others instead, as large as the limit for the small part and twice that for
+//! the large one, of which some may not be mapped (`large_runs`). It is mapped piece by piece: so each part may grow until the limit is reached, and what the heap does not use is the
 //! program's. Nobody else maps there unless it asks for these addresses; then the part ends there.
 //!
 //! All methods run under the allocator lock or during start-up.
@@ -33,6 +33,8 @@ const LEAST_STEP: BlockIndex = 16;
 
 /// How many places are tried for a heap that is mapped in pieces.
 const PLACES: usize = 4;
+/// Of the addresses of such a heap, the small part has one in so many.
+const SMALL_PART: usize = 3;
 /// This part of an address limit is left to the program by a heap that is mapped in pieces.
 const PROGRAMS_PART: usize = 64;
 /// Bytes under a lowered address limit that the heap does not take: for thread stacks, malloc, libraries.
@@ -73,6 +75,8 @@ pub struct Layout {
     limited: bool,
     /// Whether only the descriptor table is reserved, and all else is mapped when it is committed.
     in_pieces: bool,
+    /// Runs that may be torn at a time: each makes two mappings of one, and the program needs some, too.
+    most_torn: usize,
     executable: bool,
     huge_pages: bool,
 }
@@ -95,9 +99,11 @@ impl Layout {
         if let Some(limit) = memory::address_limit()
             && (limit as usize) < wished.saturating_mul(2)
         {
-            let most = (limit as usize).saturating_mul(2).max(SMALLEST_SPAN);
-            span = wished.min(most) & !(2 * STEP_BYTES - 1);
-            if let Some(layout) = Layout::in_pieces(span, executable) {
+            let most = (limit as usize)
+                .saturating_mul(SMALL_PART)
+                .max(SMALLEST_SPAN);
+            let place = wished.min(most) & !(2 * STEP_BYTES - 1);
+            if let Some(layout) = Layout::in_pieces(place, executable) {
                 return Ok(layout);
             }
             span = span.min((limit as usize / 2).max(SMALLEST_SPAN));
@@ -148,8 +154,9 @@ impl Layout {
         })
     }
 
-    /// A heap far from all others, mapped in pieces; `None` where even the descriptor table is refused.
-    fn in_pieces(span: usize, executable: bool) -> Option<Layout> {
+    /// A heap far from all others, mapped in pieces; `None` where even the descriptor table is refused. `span` is a multiple of
+    /// 8 MiB.
+    pub fn in_pieces(span: usize, executable: bool) -> Option<Layout> {
         let descriptors = (span >> BLOCK_SHIFT) * size_of::<Block>();
         for _ in 0..PLACES {
             let place = memory::place_apart(AHEAD + reserved_for(span))?;
@@ -157,11 +164,14 @@ impl Layout {
             let table = core::ptr::NonNull::new(heap.add(span).ptr::<u8>())?;
             match memory::map_at(table, descriptors, Access::Read) {
                 Ok(()) => {
-                    return Some(Layout {
-                        limited: true,
-                        in_pieces: true,
-                        ..Layout::at(heap, span, executable)
-                    });
+                    let mut layout = Layout::at(heap, span, executable);
+                    let small =
+                        (layout.end / SMALL_PART as BlockIndex).next_multiple_of(COMMIT_STEP);
+                    layout.table.large_start = small;
+                    (layout.small_end, layout.large_committed) = (small, small);
+                    (layout.limited, layout.in_pieces) = (true, true);
+                    layout.most_torn = memory::most_mappings() / 3 * 2;
+                    return Some(layout);
                 }
                 Err(NotMapped::Refused) => return None,
                 Err(NotMapped::Taken) => {}
@@ -193,6 +203,7 @@ impl Layout {
             ahead: 0,
             limited: false,
             in_pieces: false,
+            most_torn: 0,
             executable,
             huge_pages: false,
         }
@@ -201,6 +212,11 @@ impl Layout {
     /// Whether addresses are limited, so that the heap has no more of them than it uses.
     pub fn is_in_pieces(&self) -> bool {
         self.in_pieces
+    }
+
+    /// How many runs of the large part may be torn at a time; none where addresses are not limited.
+    pub fn most_torn(&self) -> usize {
+        self.most_torn
     }
 
     /// The first block behind the large part.
@@ -269,6 +285,32 @@ impl Layout {
         }
     }
 
+    /// Where the heap is mapped in pieces: gives the addresses of the pages of a run back that lie behind its first `used` bytes;
+    /// false if there are none, or the system refuses. Only of the large part, as above.
+    pub fn unmap_behind(&self, first: BlockIndex, blocks: BlockIndex, used: usize) -> bool {
+        let used = used.next_multiple_of(memory::page_size());
+        let bytes = (blocks as usize * BLOCK_BYTES).saturating_sub(used);
+        let start = core::ptr::NonNull::new(self.table.start(first).add(used).ptr::<u8>());
+        match start {
+            // SAFETY: mapped by `commit_part` or `map_anew`; no object reaches so far, and none lies there.
+            Some(start) if self.in_pieces && bytes > 0 => unsafe { memory::unmap(start, bytes) },
+            _ => false,
+        }
+    }
+
+    /// Maps the first `bytes` bytes of a run of which nothing is mapped, whole pages that read as zero; false if the system refuses.
+    pub fn map_anew(&self, first: BlockIndex, bytes: usize) -> bool {
+        self.leaves_the_program_its_part(bytes)
+            && self.commit(self.table.start(first), bytes, self.executable)
+    }
+
+    /// Whether so many bytes more, mapped in pieces, leave the program its part of an address limit.
+    fn leaves_the_program_its_part(&self, bytes: usize) -> bool {
+        let left = memory::addresses_left().map_or(usize::MAX, |left| left as usize);
+        let kept = memory::address_limit().map_or(0, |limit| limit as usize / PROGRAMS_PART);
+        bytes.saturating_add(kept) <= left
+    }
+
     /// Commits up to `step` blocks from `first` on, with their marks if they have some: fewer where that is all that a limit
     /// leaves. Returns how many.
     fn commit_part(&mut self, first: BlockIndex, step: BlockIndex, marks: bool) -> BlockIndex {
@@ -333,9 +375,8 @@ impl Layout {
     /// that the program set after the heap was reserved counts for what is committed.
     fn is_within_address_limit(&self, blocks: BlockIndex) -> bool {
         if self.in_pieces {
-            let left = memory::addresses_left().map_or(usize::MAX, |left| left as usize);
-            let kept = memory::address_limit().map_or(0, |limit| limit as usize / PROGRAMS_PART);
-            return blocks as usize * (BLOCK_BYTES + MARKS_PER_BLOCK) + kept <= left;
+            let bytes = blocks as usize * (BLOCK_BYTES + MARKS_PER_BLOCK);
+            return self.leaves_the_program_its_part(bytes);
         }
         let committed =
             self.small_committed + (self.large_committed - self.table.large_start) + COMMIT_STEP;

@@ -40,7 +40,17 @@ impl Space {
         // A heap that starts while another one opens the file knows nothing of pages.
         static OPENED: std::sync::Once = std::sync::Once::new();
         OPENED.call_once(gleaner_os::residency::watch_pages);
-        let layout = Layout::reserve(SPAN, false).expect("32 MiB of addresses");
+        Space::over(Layout::reserve(SPAN, false), mode, poison)
+    }
+
+    /// One whose addresses are short.
+    pub fn in_pieces() -> Space {
+        let layout = Layout::in_pieces(SPAN, false).ok_or("the system has no addresses");
+        Space::over(layout, SweepMode::Lazy, false)
+    }
+
+    fn over<E: std::fmt::Debug>(layout: Result<Layout, E>, mode: SweepMode, poison: bool) -> Space {
+        let layout = layout.expect("32 MiB of addresses");
         let mut space = MarkSweep::new(layout, mode, poison);
         space.capacity = SPAN;
         Space(space)

@@ -18,6 +18,7 @@ use gleaner_base::events::LineBuffer;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
+use gleaner_os::clock;
 use gleaner_os::output::STDERR;
 use gleaner_os::signals::{self, Delivery, Information};
 use gleaner_os::threads::{self, ThreadId};
@@ -98,14 +99,19 @@ pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u
     };
     let epoch = world.begin(station);
     send_all(world, mutators, signal, epoch)?;
-    let mut losses = 0;
+    let (mut losses, mut quiet_since) = (0, clock::monotonic_ns());
     loop {
         let ticket = world.ticket();
         if !any_running(world, mutators, epoch) {
             return Ok(epoch);
         }
         world.sleep(ticket, RESEND_AFTER_NS);
-        if world.ticket() == ticket {
+        // A signal of the program's ends a sleep early.
+        let now = clock::monotonic_ns();
+        if world.ticket() != ticket {
+            quiet_since = now;
+        } else if now - quiet_since >= RESEND_AFTER_NS {
+            quiet_since = now;
             losses += 1;
             if losses == TELL_AFTER {
                 tell_of_running(world, mutators, signal, epoch);

@@ -1,0 +1,208 @@
+//! Where addresses are short, what no object needs of the large part is not mapped, and objects stay whole.
+
+#![cfg(not(loom))]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use gleaner_mem::Address;
+use gleaner_os::memory;
+use gleaner_spaces::mark_sweep::SweepMode;
+use gleaner_spaces::mark_sweep::allocate::Shortage;
+use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, State};
+use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
+use proptest::prelude::*;
+use support::Space;
+
+const PAGE: usize = 4096;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate(usize, bool),
+    AllocateAligned(usize),
+    Free(usize),
+    Grow(usize, usize),
+    Release,
+    Collect(usize),
+    GiveBack,
+    GiveBackEnd,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let bytes = prop_oneof![6 => 8_193..70_000usize, 1 => 70_000..900_000usize];
+    prop_oneof![
+        8 => (bytes, any::<bool>()).prop_map(|(bytes, clear)| Step::Allocate(bytes, clear)),
+        1 => (8_193..40_000usize).prop_map(Step::AllocateAligned),
+        5 => any::<usize>().prop_map(Step::Free),
+        2 => (any::<usize>(), 16..60_000usize).prop_map(|(which, more)| Step::Grow(which, more)),
+        1 => Just(Step::Release),
+        1 => (1..5usize).prop_map(Step::Collect),
+        3 => Just(Step::GiveBack),
+        1 => Just(Step::GiveBackEnd),
+    ]
+}
+
+/// Bytes of each object, by its base. Its words tell of its base.
+type Objects = BTreeMap<usize, usize>;
+
+fn fill(base: Address, bytes: usize) {
+    for at in (0..bytes & !7).step_by(8) {
+        // SAFETY: a word of an object of the test's.
+        unsafe { base.add(at).store(base.word() ^ at) };
+    }
+}
+
+fn is_whole(base: Address, bytes: usize) -> bool {
+    // SAFETY: words of an object of the test's.
+    (0..bytes & !7)
+        .step_by(8)
+        .all(|at| unsafe { base.add(at).load() } == base.word() ^ at)
+}
+
+fn is_zero(base: Address, bytes: usize) -> bool {
+    // SAFETY: words of an object of the test's.
+    (0..bytes & !7)
+        .step_by(8)
+        .all(|at| unsafe { base.add(at).load() } == 0)
+}
+
+fn nth(objects: &Objects, which: usize) -> Option<(Address, usize)> {
+    let mut all = objects
+        .iter()
+        .map(|(base, bytes)| (Address::new(*base), *bytes));
+    all.nth(which % objects.len().max(1))
+}
+
+/// Every page of the large part that no object reaches is without access.
+fn nothing_is_left(space: &Space) -> bool {
+    let table = space.0.layout.table;
+    let (mut run, mut nothing) = (table.large_start, true);
+    while run < space.0.large_frontier() {
+        // SAFETY: the first descriptor of a run.
+        let block = unsafe { &*table.block(run) };
+        let used = match block.state {
+            State::LargeHead => block.bytes.next_multiple_of(PAGE),
+            _ => 0,
+        };
+        let start = table.start(run).word();
+        for page in (used..block.next as usize * BLOCK_BYTES).step_by(PAGE) {
+            nothing &= !memory::is_readable(start + page, PAGE);
+        }
+        run += block.next;
+    }
+    nothing
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 60,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn objects_stay_whole_and_pages_between_them_go(steps in prop::collection::vec(step(), 1..60)) {
+        let mut space = Space::in_pieces();
+        let mut objects = Objects::new();
+        for step in steps {
+            match step {
+                Step::Allocate(bytes, clear) => {
+                    let kind = if clear { NORMAL } else { PTRFREE };
+                    if let Ok(base) = space.0.allocate_large(kind, bytes, 16, false) {
+                        prop_assert!(!clear || is_zero(base, bytes), "{:?} of {} bytes", base, bytes);
+                        fill(base, bytes);
+                        objects.insert(base.word(), bytes);
+                    }
+                }
+                Step::AllocateAligned(bytes) => {
+                    if let Ok(base) = space.0.allocate_large(NORMAL, bytes, 1 << 17, false) {
+                        prop_assert!(base.word().is_multiple_of(1 << 17) && is_zero(base, bytes));
+                        fill(base, bytes);
+                        objects.insert(base.word(), bytes);
+                    }
+                }
+                Step::Free(which) => if let Some((base, _)) = nth(&objects, which) {
+                    objects.remove(&base.word());
+                    space.0.free(base).unwrap();
+                },
+                Step::Grow(which, more) => if let Some((base, bytes)) = nth(&objects, which) {
+                    let wanted = bytes + more;
+                    if space.0.grow_large(base, wanted) {
+                        prop_assert!(is_whole(base, bytes));
+                        prop_assert!(space.0.object_at(base.word() + wanted - 1).is_some());
+                        fill(base, wanted);
+                        objects.insert(base.word(), wanted);
+                    }
+                },
+                Step::Release => _ = space.0.release_dirty(usize::MAX),
+                Step::Collect(nth) => {
+                    let live: Vec<usize> = objects.keys().copied().step_by(nth).collect();
+                    objects.retain(|base, _| live.contains(base));
+                    space.collect(live.into_iter().map(Address::new));
+                }
+                Step::GiveBack => {
+                    let any = space.0.give_back_between();
+                    prop_assert!(nothing_is_left(&space));
+                    prop_assert!(any || !space.0.give_back_between());
+                }
+                Step::GiveBackEnd => _ = space.0.give_back_end(),
+            }
+            space.verify();
+            for (base, bytes) in &objects {
+                prop_assert!(is_whole(Address::new(*base), *bytes), "{:#x} of {} bytes", base, bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_given_back_between_is_mapped_when_it_is_needed() {
+    let mut space = Space::in_pieces();
+    let bytes = BLOCK_BYTES + 100;
+    let objects: Vec<Address> = (0..8).map(|_| space.large(NORMAL, bytes)).collect();
+    space.0.free(objects[3]).unwrap();
+    assert!(space.0.give_back_between());
+    assert!(!memory::is_readable(objects[3].word(), PAGE));
+    assert!(!memory::is_readable(
+        objects[2].word() + BLOCK_BYTES + PAGE,
+        PAGE
+    ));
+    assert!(!space.0.give_back_between(), "nothing more");
+    assert!(
+        !space.0.grow_large(objects[2], bytes + PAGE),
+        "pages that are not mapped"
+    );
+    let again = space.large(NORMAL, bytes);
+    assert_eq!(again, objects[3]);
+    assert!(memory::is_readable(again.word(), bytes));
+    assert!(!memory::is_readable(
+        again.word() + BLOCK_BYTES + PAGE,
+        PAGE
+    ));
+}
+
+/// As where a limit leaves no addresses.
+#[test]
+fn a_run_that_cannot_be_mapped_waits_for_the_next_attempt() {
+    let mut space = Space::in_pieces();
+    let object = space.large(PTRFREE, 20_000);
+    space.0.free(object).unwrap();
+    assert!(space.0.give_back_between());
+    let place = std::ptr::NonNull::new(object.ptr::<u8>()).unwrap();
+    memory::map_at(place, PAGE, memory::Access::Read).unwrap();
+    let refused = space.0.allocate_large(PTRFREE, 20_000, 16, false);
+    assert_eq!(refused, Err(Shortage::System));
+    space.verify();
+    // SAFETY: mapped above, and nobody has used it.
+    unsafe { memory::unmap(place, PAGE) };
+    assert_eq!(space.large(PTRFREE, 20_000), object);
+}
+
+#[test]
+fn a_heap_with_addresses_keeps_them() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    let object = space.large(NORMAL, 20_000);
+    assert!(!space.0.give_back_between());
+    assert!(memory::is_readable(object.word() + 20_480, PAGE));
+}
