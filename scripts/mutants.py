@@ -14,7 +14,7 @@ The breakages are data: tests/mutants/CRATE.toml, a list of [[mutant]] with
     replace   what it becomes
     why       what is broken then, as a sentence
     tests     commands of which one must fail; without it those of the file
-    short     true: one of the dozen of `run --short`
+    short     true: one of the few of `run --short`
     survives  why no test can see it; only if that is so
 
 A command is one of

@@ -10,7 +10,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
 use gleaner::{Builder, Crew, Heap, References};
 use gleaner_work::MAX_WORKERS;
-use gleaner_workloads::{Entry, Extra, Facts, Mutators, Scale, TABLE, failed, find};
+use gleaner_workloads::{EVERY_LAYOUT, Entry, Extra, Facts, Mutators, Scale, TABLE, failed, find};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
@@ -220,6 +220,11 @@ fn refuse_what_is_not_used(chosen: &Native) -> Result<()> {
 /// Runs it; an error when it runs out of memory.
 pub fn run(chosen: &Native) -> Result<bool> {
     refuse_what_is_not_used(chosen)?;
+    if !EVERY_LAYOUT && !cfg!(debug_assertions) {
+        eprintln!(
+            "gleaner-bench: built by `make test`, with workloads that take longer than those that `make build` compiles"
+        );
+    }
     let scale = Scale {
         tiny: chosen.tiny,
         wasteful: chosen.wasteful,

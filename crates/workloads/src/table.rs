@@ -57,16 +57,19 @@ struct Compiled {
     any: Prepare,
 }
 
-/// The layout for which code is compiled where this one is known. A build with debug assertions, as tests have, compiles
-/// each workload once for all layouts: that is fast enough, and the others would take the longest of all to compile.
+/// Whether each workload is compiled for each layout of arrays. A build with debug assertions or without the feature, as tests have,
+/// compiles each once for all: that is fast enough for them, and the others would take the longest of all to compile.
+pub const EVERY_LAYOUT: bool = cfg!(all(feature = "every-layout", not(debug_assertions)));
+
+/// The layout for which code is compiled where this one is known.
 trait Build {
     type As: Layout;
 }
 
 impl<L: Layout> Build for L {
-    #[cfg(debug_assertions)]
+    #[cfg(not(all(feature = "every-layout", not(debug_assertions))))]
     type As = AnyArrays;
-    #[cfg(not(debug_assertions))]
+    #[cfg(all(feature = "every-layout", not(debug_assertions)))]
     type As = L;
 }
 
