@@ -90,7 +90,8 @@ ifdef IS_BUILT
 build: ;
 else
 build: packages-build
-	$(CARGO) build $(CARGO_FLAGS) --release --workspace $(if $(FOR_TESTS),--no-default-features)
+	$(CARGO) build $(CARGO_FLAGS) --release --workspace \
+		$(if $(FOR_TESTS),--config profile.release.package.gleaner-workloads.debug-assertions=true)
 	$(CARGO) run $(CARGO_FLAGS) --quiet --release --package gleaner-cli --example pages -- $(PAGES)
 endif
 

@@ -172,7 +172,7 @@ fn check_snapshot(snapshot: Option<&str>) -> Result<(), Failure> {
     }
     rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).map_err(|error| {
         Failure::usage(format_args!(
-            "the snapshot {shown} cannot be written: {}: {error}",
+            "the snapshot {shown} cannot be written: {}: {error}. Name another file with --snapshot FILE",
             directory.display()
         ))
     })
@@ -198,7 +198,9 @@ fn check_log(log: Option<&str>) -> Result<Option<NewLog>, Failure> {
     };
     let refuse = |error: std::io::Error| {
         let path = path.display();
-        Failure::usage(format_args!("the log {path} cannot be written: {error}"))
+        Failure::usage(format_args!(
+            "the log {path} cannot be written: {error}. Name another file with --log FILE"
+        ))
     };
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return rustix::fs::access(path, rustix::fs::Access::WRITE_OK)

@@ -72,6 +72,7 @@ extern "C" fn after_in_parent() {
 extern "C" fn after_in_child() {
     crate::ARENA.unlock_after_fork();
     CREW.forget_helpers_after_fork();
+    threads::forget_markers_after_fork();
     let mut heap = held();
     GC_parallel.set(0);
     keep_only_this_thread(&mut heap);

@@ -11,14 +11,14 @@
 use core::ffi::{c_int, c_void};
 use core::fmt::Write;
 use core::mem::MaybeUninit;
-use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_base::events::LineBuffer;
 use gleaner_base::faults::{self, FaultPoint};
 
-use crate::memory;
+use crate::own_ranges;
 use crate::signals::Mask;
-use crate::threads::{current_process, name_current};
+use crate::threads::{current_process, name_current, stack_top};
 use crate::topology::ProcessorSet;
 
 /// What a thread of the collector's is for.
@@ -50,18 +50,6 @@ impl Role {
         }
     }
 
-    /// What its threads get. A marker's stack is full of addresses that keep nothing alive, so it is the collector's own memory, which
-    /// others can tell ([`crate::own_ranges`]); markers never end.
-    fn stack(self) -> Stack {
-        let bytes = self.stack_bytes();
-        match self {
-            Role::Worker | Role::Zeroer => Stack::Of(bytes),
-            Role::Marker => {
-                memory::map(bytes).map_or(Stack::Of(bytes), |low| Stack::At(low, bytes))
-            }
-        }
-    }
-
     /// What its threads block. Accesses of the precise heap's threads may be watched ([`crate::access`]).
     const fn blocked_signals(self) -> Mask {
         match self {
@@ -70,9 +58,15 @@ impl Role {
         }
     }
 
-    /// Names the calling thread, which is thread `index` of this role.
+    /// Names the calling thread, which is thread `index` of this role. A marker's stack is full of addresses that keep nothing alive:
+    /// it is the collector's own memory from now on, which others can tell ([`own_ranges`]). Markers never end.
     pub fn name_current(self, index: usize) {
         name_current(&self.name(index));
+        if self == Role::Marker {
+            let high = stack_top();
+            // The C library takes some of the stack for thread-locals.
+            MARKERS.add(index, high - self.stack_bytes() / 4 * 3, high);
+        }
     }
 
     /// The name of thread `index`, with zeroes behind it. The kernel keeps 15 bytes.
@@ -86,12 +80,33 @@ impl Role {
     }
 }
 
-/// The stack of a thread: as the system has it, of so many bytes, or in a mapping that nobody else uses.
-#[derive(Clone, Copy)]
-enum Stack {
-    Usual,
-    Of(usize),
-    At(NonNull<u8>, usize),
+/// Where the stacks of markers are, by index. Written by each marker for itself, and in a forked child by its only thread.
+struct Stacks([[AtomicUsize; 2]; MOST_MARKERS]);
+
+static MARKERS: Stacks = Stacks([const { [const { AtomicUsize::new(0) }; 2] }; MOST_MARKERS]);
+/// The stacks of more are searched as memory of the program's.
+const MOST_MARKERS: usize = 64;
+
+impl Stacks {
+    fn add(&self, index: usize, low: usize, high: usize) {
+        if let Some([start, end]) = self.0.get(index) {
+            own_ranges::add(low, high - low);
+            // Relaxed: a fork that comes between leaves the child a range that it never gives back.
+            start.store(low, Ordering::Relaxed);
+            end.store(high, Ordering::Relaxed);
+        }
+    }
+}
+
+/// In a forked child, which has none of the parent's markers: the C library gives their stacks to other threads, or back.
+pub fn forget_markers_after_fork() {
+    for [start, end] in &MARKERS.0 {
+        let low = start.swap(0, Ordering::Relaxed);
+        let high = end.swap(0, Ordering::Relaxed);
+        if low < high {
+            own_ranges::remove(low, high - low);
+        }
+    }
 }
 
 /// Where a thread is to run.
@@ -157,7 +172,8 @@ pub fn spawn(
     // A program whose own thread-locals leave no room on that stack gets the system's.
     let start = |processors| {
         let what = (entry, argument, role.blocked_signals());
-        create(what, role.stack(), processors).or_else(|| create(what, Stack::Usual, processors))
+        create(what, Some(role.stack_bytes()), processors)
+            .or_else(|| create(what, None, processors))
     };
     let started = match placement {
         Placement::Anywhere => start(None).map(|handle| (handle, true)),
@@ -181,11 +197,11 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Starts a joinable thread that blocks these signals, on this stack and these processors, any for `None`. Where it is refused, a
-/// mapping for its stack is given back.
+/// Starts a joinable thread that blocks these signals, with so many bytes of stack and on these processors; `None`: as the
+/// system has it.
 fn create(
     (entry, argument, blocked): (Entry, *mut c_void, Mask),
-    stack: Stack,
+    stack: Option<usize>,
     processors: Option<&ProcessorSet>,
 ) -> Option<libc::pthread_t> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
@@ -196,16 +212,8 @@ fn create(
         if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
             return None;
         }
-        match stack {
-            Stack::Usual => {}
-            Stack::Of(bytes) => {
-                libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
-            }
-            Stack::At(low, bytes) => {
-                // The C library puts no guard there: what runs on a stack that overflows writes to the page below.
-                memory::forbid(low, memory::page_size());
-                libc::pthread_attr_setstack(attributes.as_mut_ptr(), low.as_ptr().cast(), bytes);
-            }
+        if let Some(bytes) = stack {
+            libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
         }
         let is_set = processors.is_none_or(|set| {
             let (words, bytes) = (set.words().as_ptr().cast(), size_of_val(set.words()));
@@ -216,9 +224,6 @@ fn create(
         let made =
             is_set && libc::pthread_create(&mut thread, attributes.as_ptr(), entry, argument) == 0;
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        if let (false, Stack::At(low, bytes)) = (made, stack) {
-            memory::unmap(low, bytes);
-        }
         made.then_some(thread)
     }
 }
@@ -226,7 +231,6 @@ fn create(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::own_ranges;
     use crate::signals;
     use crate::threads::stack_of_current_thread;
     use crate::topology::{PROCESSORS_MAX, Topology, allowed_processors};
@@ -296,18 +300,26 @@ mod tests {
         }
     }
 
-    extern "C" fn is_own(_: *mut c_void) -> *mut c_void {
+    extern "C" fn is_own(argument: *mut c_void) -> *mut c_void {
+        // SAFETY: the role that the test passes.
+        let role = unsafe { *argument.cast::<Role>() };
+        role.name_current(63);
         let here = 0usize;
         let address = (&raw const here).addr();
-        let own = own_ranges::first_above(address).is_some_and(|(start, _)| start <= address);
-        core::ptr::without_provenance_mut(usize::from(own))
+        let is_own = || own_ranges::first_above(address).is_some_and(|(start, _)| start <= address);
+        let before = is_own();
+        if role == Role::Marker {
+            forget_markers_after_fork();
+        }
+        core::ptr::without_provenance_mut(usize::from(before) + 2 * usize::from(is_own()))
     }
 
-    /// Whoever looks through the memory of the process leaves it out.
+    /// Whoever looks through the memory of the process leaves it out; a child that is forked does not.
     #[test]
     fn a_markers_stack_is_the_collectors_own() {
-        for (role, expected) in [(Role::Marker, 1), (Role::Worker, 0)] {
-            let thread = spawn(role, Placement::Anywhere, is_own, core::ptr::null_mut()).unwrap();
+        for (mut role, expected) in [(Role::Marker, 1), (Role::Worker, 0)] {
+            let argument = (&raw mut role).cast::<c_void>();
+            let thread = spawn(role, Placement::Anywhere, is_own, argument).unwrap();
             let mut answer = core::ptr::null_mut();
             // SAFETY: a thread that was neither joined nor detached.
             unsafe { libc::pthread_join(thread.handle, &raw mut answer) };

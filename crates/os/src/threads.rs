@@ -10,7 +10,7 @@ use gleaner_base::events::LineBuffer;
 use crate::procfs;
 use crate::syscall::call;
 
-pub use crate::spawn::{Entry, Placement, Role, Thread, spawn};
+pub use crate::spawn::{Entry, Placement, Role, Thread, forget_markers_after_fork, spawn};
 pub use crate::stacks::{
     SavedRegisters, main_thread_stack_end, stack_of_current_thread, stack_top, write_mapped_file,
 };

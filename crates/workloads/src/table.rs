@@ -57,9 +57,9 @@ struct Compiled {
     any: Prepare,
 }
 
-/// Whether each workload is compiled for each layout of arrays. A build with debug assertions or without the feature, as tests have,
-/// compiles each once for all: that is fast enough for them, and the others would take the longest of all to compile.
-pub const EVERY_LAYOUT: bool = cfg!(all(feature = "every-layout", not(debug_assertions)));
+/// Whether each workload is compiled for each layout of arrays. Where this crate has debug assertions, as for tests, each is compiled
+/// once for all: that is fast enough for them, and the others would take the longest of all to compile.
+pub const EVERY_LAYOUT: bool = cfg!(not(debug_assertions));
 
 /// The layout for which code is compiled where this one is known.
 trait Build {
@@ -67,9 +67,9 @@ trait Build {
 }
 
 impl<L: Layout> Build for L {
-    #[cfg(not(all(feature = "every-layout", not(debug_assertions))))]
+    #[cfg(debug_assertions)]
     type As = AnyArrays;
-    #[cfg(all(feature = "every-layout", not(debug_assertions)))]
+    #[cfg(not(debug_assertions))]
     type As = L;
 }
 
