@@ -213,7 +213,7 @@ impl Stage {
         self.with_heap(|heap| {
             let request = Request {
                 reason: "model",
-                libraries: &mut LibraryList::empty(),
+                libraries: &mut LibraryList::read(0, |_| false),
                 workers: (1, ""),
                 stack_pointer: Address::NULL,
                 release_all: false,
