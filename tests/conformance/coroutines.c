@@ -404,7 +404,7 @@ static void another_stack_costs_few_system_calls(void)
     long own = system_calls_of(collect_often_on_own_stack);
     long other = system_calls_of(collect_often_on_another_stack);
     NOTE("%ld and %ld system calls in 20 collections\n", own, other);
-    /* To find both ends of two stacks, and a few for each mapping of the process. The verifier looks at stacks once more. */
+    /* To find both ends of two stacks, and a few for each mapping of the process. The verifier looks at stacks once more now and then. */
     CHECK_LE(other, own + 20 * 250);
 }
 
