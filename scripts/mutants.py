@@ -550,7 +550,8 @@ def main():
 
     tree_folder = os.path.join(folder, "tree")
     tree = copy_tree(ROOT, tree_folder)
-    # tests/capi and the Makefile look for what was built in the tree's own target/.
+    # tests/capi and the Makefile look for what was built in the tree's own target/, and tests/limits builds there.
+    os.makedirs(os.path.join(folder, "target-capi"), exist_ok=True)
     link = os.path.join(tree_folder, "target")
     if not os.path.islink(link):
         os.symlink(os.path.join("..", "target-capi"), link)
