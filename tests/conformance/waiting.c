@@ -216,7 +216,7 @@ static void waiting_coroutines_of_another_thread(void)
 }
 
 /* Where the system does not say what is mapped, the heap grows instead, as stock's. No collection frees anything then,
- * whoever asks for it. */
+ * not even one that the program asks for. */
 static void waiting_coroutines_that_cannot_be_found(void)
 {
     struct rlimit none = {3, 3};

@@ -1,6 +1,6 @@
 //! Which addresses are the collector's own: what it mapped, and its own image.
 //!
-//! Whoever looks through the memory of the process for what the program has must leave these out. Mark stacks and tables of
+//! A search of the process's memory for what the program keeps must leave these ranges out. Mark stacks and tables of
 //! links are full of addresses that keep nothing alive. Places apart ([`memory::place_apart`]) are not listed: nobody else's
 //! memory lies among them.
 //!

@@ -314,7 +314,7 @@ mod tests {
         core::ptr::without_provenance_mut(usize::from(before) + 2 * usize::from(is_own()))
     }
 
-    /// Whoever looks through the memory of the process leaves it out; a child that is forked does not.
+    /// A search of the process's memory leaves it out, until a forked child forgets its parent's markers.
     #[test]
     fn a_markers_stack_is_the_collectors_own() {
         for (mut role, expected) in [(Role::Marker, 1), (Role::Worker, 0)] {
