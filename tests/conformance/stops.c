@@ -1,8 +1,7 @@
 /* Stopping and not being stopped: blocking regions, the allocation lock, the
- * world stopped by the client, one thread suspended, other stacks. */
+ * world stopped by the client, other stacks. */
 #include "harness.h"
 #include <gc/gc_mark.h>
-#include <gc/javaxfc.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <sys/mman.h>
@@ -418,72 +417,6 @@ static void stopped_world(void)
     check_alive();
 }
 
-/* ---- one thread suspended ---- */
-
-static void suspended_thread(void)
-{
-    pthread_t t;
-    start();
-    REQUIRE(pthread_create(&t, NULL, runs, (void *)0) == 0);
-    while (progress[0] == 0)
-        sched_yield();
-    CHECK_EQ(GC_is_thread_suspended(t), 0);
-    for (int round = 0; round < 20; round++) {
-        GC_suspend_thread(t);
-        CHECK_NE(GC_is_thread_suspended(t), 0);
-        long before = progress[0];
-        for (int i = 0; i < 100; i++)
-            sched_yield();
-        CHECK_EQ(progress[0], before);
-        /* Collections go on meanwhile and leave it suspended. */
-        GC_gcollect();
-        churn(1 << 18, 48);
-        CHECK_EQ(progress[0], before);
-        CHECK_NE(GC_is_thread_suspended(t), 0);
-        GC_suspend_thread(t); /* no count */
-        GC_resume_thread(t);
-        CHECK_EQ(GC_is_thread_suspended(t), 0);
-        GC_resume_thread(t);
-        while (progress[0] == before)
-            sched_yield();
-    }
-    quit = 1;
-    pthread_join(t, NULL);
-    check_alive();
-}
-
-/* The suspended one holds the only references. */
-static volatile int holding;
-static void *holds(void *arg)
-{
-    void *local[500];
-    fill_stack(local, 500, 0);
-    __asm__ volatile("" : : "r"(local) : "memory");
-    holding = 1;
-    while (!quit)
-        progress[0]++;
-    check_stack(local, 500, 0);
-    return arg;
-}
-
-static void suspended_thread_is_scanned(void)
-{
-    pthread_t t;
-    start();
-    REQUIRE(pthread_create(&t, NULL, holds, NULL) == 0);
-    while (!holding)
-        sched_yield();
-    GC_suspend_thread(t);
-    for (int i = 0; i < 5; i++) {
-        collect();
-        churn(1 << 20, 48);
-    }
-    CHECK_EQ(gone(500), 0);
-    quit = 1;
-    GC_resume_thread(t);
-    pthread_join(t, NULL);
-}
-
 /* ---- an alternate signal stack ---- */
 
 static char altstack[64 * 1024];
@@ -774,8 +707,6 @@ MAIN_BEGIN
     RUN(alloc_lock_holds_off_collections);
     RUN_GLEANER(section_is_left_before_a_stop);
     RUN(stopped_world);
-    RUN(suspended_thread);
-    RUN(suspended_thread_is_scanned);
     RUN(alternate_stack);
     RUN_GLEANER(alternate_and_ordinary_stack);
     RUN(stack_bases);

@@ -213,13 +213,27 @@ fn make_helpers() {
     // The number is a hint: read without the lock.
     let wanted = view().map_or(1, HeapView::workers);
     if CREW.helpers() + 1 < wanted {
-        CREW.ensure_helpers(wanted - 1, &mut |index| {
-            let argument = ptr::without_provenance_mut(index);
-            threads::spawn(Role::Marker, Placement::Anywhere, help, argument)
-                .map(Thread::detach)
-                .is_some()
+        through_gate(|| {
+            CREW.ensure_helpers(wanted - 1, &mut |index| {
+                let argument = ptr::without_provenance_mut(index);
+                threads::spawn(Role::Marker, Placement::Anywhere, help, argument)
+                    .map(Thread::detach)
+                    .is_some()
+            })
         });
     }
+}
+
+/// Runs what takes locks of the loader or of the C library, while nobody forks or holds this thread up: they would stay
+/// locked. Where this thread holds the allocator lock, who has closed the gate waits for that.
+fn through_gate<R>(body: impl FnOnce() -> R) -> R {
+    if is_locked() {
+        return body();
+    }
+    LOADER_GATE.enter();
+    let result = body();
+    LOADER_GATE.leave();
+    result
 }
 
 /// What the thread of helper `index` runs.
@@ -248,20 +262,11 @@ pub fn expect_roots() {
 
 fn read_libraries() -> LibraryList {
     let all = GC_no_dls.get() == 0;
-    let read = || {
+    through_gate(|| {
         LibraryList::read(chooser(), |segment| {
             !is_own(segment) && all && is_wanted(segment)
         })
-    };
-    // A fork while the loader's lock is held would leave it locked in the child for ever. Where this thread holds the
-    // allocator lock, a fork that has closed the gate waits for that.
-    if is_locked() {
-        return read();
-    }
-    LOADER_GATE.enter();
-    let list = read();
-    LOADER_GATE.leave();
-    list
+    })
 }
 
 /// Whether a segment is our own data, which are no roots.

@@ -52,9 +52,7 @@ pub extern "C-unwind" fn GC_set_handle_fork(value: c_int) {
 }
 
 extern "C" fn before() {
-    LOADER_GATE.close();
-    start().lock().keep();
-    crate::ARENA.lock_for_fork();
+    start().lock_all().keep();
 }
 
 /// The heap again, in the functions that follow `before`.
@@ -64,13 +62,11 @@ fn held() -> Locked {
 }
 
 extern "C" fn after_in_parent() {
-    crate::ARENA.unlock_after_fork();
-    held().unlock();
-    LOADER_GATE.open();
+    held().unlock_all();
 }
 
 extern "C" fn after_in_child() {
-    crate::ARENA.unlock_after_fork();
+    crate::ARENA.unlock();
     CREW.forget_helpers_after_fork();
     threads::forget_markers_after_fork();
     let mut heap = held();

@@ -93,6 +93,11 @@ impl AllocatorLock {
         self.lock.unlock();
     }
 
+    /// Wakes all who wait for the lock: one that an earlier holder woke may never come to take it.
+    pub fn wake_all(&self) {
+        self.lock.wake_all();
+    }
+
     /// Whether the calling thread holds the lock.
     #[inline]
     pub fn is_own(&self) -> bool {

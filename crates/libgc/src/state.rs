@@ -40,7 +40,7 @@ const HELD_UP_NS: u64 = 20_000_000;
 
 /// The allocator lock.
 static LOCK: AllocatorLock = AllocatorLock::new();
-/// Passed by threads that read the list of libraries; closed by a fork.
+/// Passed by threads that take locks of the loader or the C library, without the allocator lock; closed by [`Started::lock_all`].
 pub static LOADER_GATE: Gate = Gate::new();
 /// Helper threads of the heap.
 pub static CREW: Crew = Crew::new();
@@ -98,6 +98,15 @@ impl Started {
         take_lock();
         Locked(heap_pointer())
     }
+
+    /// As [`Started::lock`], and no other thread holds any lock of ours or has one of the loader's or the C library's on
+    /// our behalf: for a fork, and before a thread is held up. Nothing can be allocated.
+    pub fn lock_all(self) -> Locked {
+        LOADER_GATE.close();
+        let heap = self.lock();
+        crate::ARENA.lock();
+        heap
+    }
 }
 
 /// The heap, where the calling thread holds the allocator lock or starts the heap. See the module.
@@ -126,6 +135,14 @@ impl Locked {
     #[inline]
     pub fn unlock(self) {
         LOCK.unlock();
+    }
+
+    /// Ends what [`Started::lock_all`] began. All who wait for the lock are woken: the one that was woken last may be held up.
+    pub fn unlock_all(self) {
+        crate::ARENA.unlock();
+        LOCK.unlock();
+        LOCK.wake_all();
+        LOADER_GATE.open();
     }
 
     /// Runs client code with the lock held. If it is left by `longjmp`, the lock stays held and the section open: such

@@ -32,25 +32,37 @@ pub extern "C-unwind" fn GC_start_world_external() {
     heap.end_of_client();
 }
 
-/// As in javaxfc.h: holds one thread until `GC_resume_thread`.
+/// As in javaxfc.h: holds one thread until `GC_resume_thread`. Other threads allocate and collect meanwhile, so it is held
+/// where it has no lock that they will want.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_suspend_thread(thread: usize) {
-    with_heap(|heap| {
-        let Some(record) = record_of(heap, thread) else {
-            return;
-        };
-        // SAFETY: a record of the list, under the lock.
-        let record = unsafe { &*record };
-        if record.pthread != threads::current_pthread().0 {
-            let signal = heap.settings.suspend_signal;
-            if let Err(refused) = hold_thread(heap.world, record, signal) {
-                die_of_refusal(refused);
-            }
-        } else {
-            record.station.hold();
-        }
-    });
     if thread == threads::current_pthread().0 {
+        return hold_this_thread();
+    }
+    let mut heap = start().lock_all();
+    if let Some(record) = record_of(&mut heap, thread) {
+        let signal = heap.settings.suspend_signal;
+        // SAFETY: a record of the list, under the lock.
+        let held = hold_thread(heap.world, unsafe { &*record }, signal);
+        if let Err(refused) = held {
+            crate::ARENA.unlock();
+            die_of_refusal(refused);
+        }
+    }
+    heap.unlock_all();
+}
+
+fn hold_this_thread() {
+    let own = threads::current_pthread().0;
+    let is_registered = with_heap(|heap| {
+        let record = record_of(heap, own);
+        if let Some(record) = record {
+            // SAFETY: a record of the list, under the lock.
+            unsafe { (*record).station.hold() };
+        }
+        record.is_some()
+    });
+    if is_registered {
         let record = Mutator::current();
         // SAFETY: the calling thread's own record; it sleeps here until it is resumed.
         unsafe { WORLD.stop_here(&(*record).station, here().word()) };

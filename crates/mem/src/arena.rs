@@ -70,14 +70,17 @@ impl Arena {
         self.with(|slabs| slabs.mapped)
     }
 
-    /// Takes the lock, so that `fork` copies a consistent arena. Pairs with [`Arena::unlock_after_fork`].
-    pub fn lock_for_fork(&self) {
+    /// Keeps all other threads out, so that `fork` copies a consistent arena and no thread is held up inside. Nothing can
+    /// be allocated until [`Arena::unlock`].
+    pub fn lock(&self) {
         self.lock.lock();
     }
 
-    /// Releases what [`Arena::lock_for_fork`] took, in the parent and in the child.
-    pub fn unlock_after_fork(&self) {
+    /// Ends what [`Arena::lock`] began, after a fork in both processes. All who wait are woken: one of them may be a thread
+    /// that is held up from now on, and the only one that was woken before.
+    pub fn unlock(&self) {
         self.lock.unlock();
+        self.lock.wake_all();
     }
 
     fn with<R>(&self, body: impl FnOnce(&mut Slabs) -> R) -> R {

@@ -74,6 +74,11 @@ impl HeldLock {
         self.lock.unlock();
     }
 
+    /// As [`RawLock::wake_all`].
+    pub fn wake_all(&self) {
+        self.lock.wake_all();
+    }
+
     /// Whether the holder, which is the calling thread, is in an inner section.
     pub fn is_inner(&self) -> bool {
         self.depth.load(Ordering::Relaxed) > 0

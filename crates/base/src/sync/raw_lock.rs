@@ -66,7 +66,8 @@ impl RawLock {
         true
     }
 
-    /// Has all who sleep here look whether they give up. One that is about to sleep may miss it.
+    /// Has all who sleep here look whether they give up, or whether the lock is free. One that is about to sleep may
+    /// miss it.
     pub fn wake_all(&self) {
         futex_wake(&self.word, u32::MAX >> 1);
     }

@@ -1,0 +1,210 @@
+/* One thread suspended by the client: it neither runs nor keeps others from
+ * allocating and collecting, wherever it was. */
+#include "harness.h"
+#include <gc/javaxfc.h>
+#include <sched.h>
+
+static volatile long progress[4];
+static volatile int quit;
+
+static void start(void)
+{
+    GC_INIT();
+}
+
+static void *runs(void *arg)
+{
+    volatile long *mine = &progress[(uintptr_t)arg];
+    while (!quit) {
+        ++*mine;
+        if (*mine % 1000 == 0)
+            GC_malloc(64);
+    }
+    return NULL;
+}
+
+static void suspended_thread(void)
+{
+    pthread_t t;
+    start();
+    REQUIRE(pthread_create(&t, NULL, runs, (void *)0) == 0);
+    while (progress[0] == 0)
+        sched_yield();
+    CHECK_EQ(GC_is_thread_suspended(t), 0);
+    for (int round = 0; round < 20; round++) {
+        GC_suspend_thread(t);
+        CHECK_NE(GC_is_thread_suspended(t), 0);
+        long before = progress[0];
+        for (int i = 0; i < 100; i++)
+            sched_yield();
+        CHECK_EQ(progress[0], before);
+        /* Collections go on meanwhile and leave it suspended. */
+        GC_gcollect();
+        churn(1 << 18, 48);
+        CHECK_EQ(progress[0], before);
+        CHECK_NE(GC_is_thread_suspended(t), 0);
+        GC_suspend_thread(t); /* no count */
+        GC_resume_thread(t);
+        CHECK_EQ(GC_is_thread_suspended(t), 0);
+        GC_resume_thread(t);
+        while (progress[0] == before)
+            sched_yield();
+    }
+    quit = 1;
+    pthread_join(t, NULL);
+    check_alive();
+}
+
+/* The suspended one holds the only references. */
+enum { HELD = 500 };
+static volatile int holding;
+
+static NOINLINE void fill(void **local)
+{
+    for (int i = 0; i < HELD; i++) {
+        local[i] = GC_malloc(48);
+        ((uintptr_t *)local[i])[1] = (uintptr_t)i * 2 + 1;
+        watch(i, local[i]);
+    }
+}
+
+static void *holds(void *arg)
+{
+    void *local[HELD];
+    fill(local);
+    __asm__ volatile("" : : "r"(local) : "memory");
+    holding = 1;
+    while (!quit)
+        progress[0]++;
+    for (int i = 0; i < HELD; i++)
+        CHECK_EQ(((uintptr_t *)local[i])[1], i * 2 + 1);
+    return arg;
+}
+
+static void suspended_thread_is_scanned(void)
+{
+    pthread_t t;
+    start();
+    REQUIRE(pthread_create(&t, NULL, holds, NULL) == 0);
+    while (!holding)
+        sched_yield();
+    GC_suspend_thread(t);
+    for (int i = 0; i < 5; i++) {
+        collect();
+        churn(1 << 20, 48);
+    }
+    CHECK_EQ(gone(HELD), 0);
+    quit = 1;
+    GC_resume_thread(t);
+    pthread_join(t, NULL);
+}
+
+/* ---- what a suspended thread may not keep ---- */
+
+/* A thread that collects is asked which libraries hold roots while the loader's
+ * list is locked. It may not be suspended there: who collects next needs the
+ * list. */
+static volatile int inside, suspended;
+static volatile int suspended_inside;
+
+static int asked(const char *file, void *low, size_t bytes)
+{
+    (void)file, (void)low, (void)bytes;
+    if (!inside) {
+        inside = 1;
+        for (int i = 0; i < 300 && !suspended; i++)
+            nap(1000);
+        suspended_inside = suspended;
+    }
+    return 1;
+}
+
+static void *collects(void *arg)
+{
+    while (!quit)
+        GC_gcollect();
+    return arg;
+}
+
+static void suspended_outside_of_the_loader(void)
+{
+    pthread_t t;
+    start();
+    GC_register_has_static_roots_callback(asked);
+    REQUIRE(pthread_create(&t, NULL, collects, NULL) == 0);
+    while (!inside)
+        sched_yield();
+    for (int round = 0; round < 300; round++) {
+        GC_suspend_thread(t);
+        suspended = 1;
+        GC_gcollect();
+        GC_resume_thread(t);
+        nap(round % 7 * 50);
+    }
+    CHECK_EQ(suspended_inside, 0);
+    quit = 1;
+    pthread_join(t, NULL);
+    check_alive();
+}
+
+/* Nor with the lock of the library's own memory, where the fault holds it up. */
+static void suspended_outside_of_the_arena(void)
+{
+    pthread_t t;
+    add_options("fault=arena-held@40");
+    start();
+    REQUIRE(pthread_create(&t, NULL, collects, NULL) == 0);
+    for (int round = 0; round < 40; round++) {
+        nap(5000 + round % 10 * 1000);
+        GC_suspend_thread(t);
+        GC_gcollect();
+        GC_resume_thread(t);
+    }
+    quit = 1;
+    pthread_join(t, NULL);
+    check_alive();
+}
+
+/* A suspended thread may be the one that the lock's last holder woke: others that
+ * wait for the lock are woken then. */
+static void *allocates(void *arg)
+{
+    volatile long *mine = &progress[(uintptr_t)arg];
+    while (!quit) {
+        GC_malloc(40000);
+        ++*mine;
+    }
+    return NULL;
+}
+
+static void suspended_while_others_wait(void)
+{
+    pthread_t t[4];
+    start();
+    for (uintptr_t i = 0; i < 4; i++)
+        REQUIRE(pthread_create(&t[i], NULL, allocates, (void *)i) == 0);
+    for (int round = 0; round < 500; round++) {
+        long before[4];
+        int held = round % 4;
+        GC_suspend_thread(t[held]);
+        for (int i = 0; i < 4; i++)
+            before[i] = progress[i];
+        for (int i = 0; i < 4; i++)
+            while (i != held && progress[i] == before[i])
+                sched_yield();
+        CHECK_EQ(progress[held], before[held]);
+        GC_resume_thread(t[held]);
+    }
+    quit = 1;
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    check_alive();
+}
+
+MAIN_BEGIN
+    RUN(suspended_thread);
+    RUN(suspended_thread_is_scanned);
+    RUN(suspended_outside_of_the_loader);
+    RUN_GLEANER(suspended_outside_of_the_arena);
+    RUN_GLEANER(suspended_while_others_wait);
+MAIN_END
