@@ -3,7 +3,6 @@
 #include "stacks.h"
 #include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/user.h>
 
 static volatile int found, counted;

@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <link.h>
 #include <sched.h>
-#include <sys/syscall.h>
 
 static int repetitions(void) { return long_run() ? 10000 : 200; }
 
@@ -425,18 +424,6 @@ enum { COMERS = 1000 };
 static volatile pid_t comer;
 static volatile int registered;
 
-static int is_held_up(void)
-{
-    char path[64], call[8] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)comer);
-    int file = open(path, O_RDONLY);
-    if (file < 0)
-        return 0;
-    ssize_t n = read(file, call, 3);
-    close(file);
-    return n == 3 && atoi(call) == SYS_nanosleep;
-}
-
 static void *registers(void *arg)
 {
     struct GC_stack_base base;
@@ -466,13 +453,13 @@ static void while_a_thread_registers(void)
         comer = registered = 0;
         clock_gettime(CLOCK_MONOTONIC, &before);
         REQUIRE(raw_create()(&t[count++], &small, registers, NULL) == 0);
-        while (!registered && !(comer != 0 && is_held_up()))
+        while (!registered && !(comer != 0 && is_asleep(comer)))
             ;
         if (!registered) {
             pid_t pid = fork();
             if (pid == 0)
                 child(0);
-            CHECK(!is_held_up());
+            CHECK(!is_asleep(comer));
             int status = 0;
             while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;

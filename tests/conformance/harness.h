@@ -40,6 +40,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -422,6 +423,19 @@ static UNUSED void nap(long microseconds)
 {
     struct timespec t = {microseconds / 1000000, microseconds % 1000000 * 1000};
     nanosleep(&t, NULL);
+}
+
+/* Whether a thread sleeps by the system call nanosleep, as the kernel knows it. */
+static UNUSED int is_asleep(pid_t thread)
+{
+    char path[64], call[8] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)thread);
+    int file = open(path, O_RDONLY);
+    if (file < 0)
+        return 0;
+    ssize_t n = read(file, call, 3);
+    close(file);
+    return n == 3 && atoi(call) == SYS_nanosleep;
 }
 
 /* Options of Gleaner's beside those that are set. Before the library starts. */

@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/syscall.h>
 
 static void start(void)
 {

@@ -5,7 +5,6 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 enum phase {
     start, allocation, collection, stop, helpers, threads, fork_, exit_, message,

@@ -119,8 +119,11 @@ static int asked(const char *file, void *low, size_t bytes)
     return 1;
 }
 
+static volatile pid_t collector;
+
 static void *collects(void *arg)
 {
+    collector = (pid_t)syscall(SYS_gettid);
     while (!quit)
         GC_gcollect();
     return arg;
@@ -147,19 +150,19 @@ static void suspended_outside_of_the_loader(void)
     check_alive();
 }
 
-/* Nor with the lock of the library's own memory, where the fault holds it up. */
+/* Nor with the lock of the library's own memory, where the fault holds it up
+ * once. */
 static void suspended_outside_of_the_arena(void)
 {
     pthread_t t;
-    add_options("fault=arena-held@40");
+    add_options("fault=arena-held@300");
     start();
     REQUIRE(pthread_create(&t, NULL, collects, NULL) == 0);
-    for (int round = 0; round < 40; round++) {
-        nap(5000 + round % 10 * 1000);
-        GC_suspend_thread(t);
-        GC_gcollect();
-        GC_resume_thread(t);
-    }
+    while (collector == 0 || !is_asleep(collector))
+        ;
+    GC_suspend_thread(t);
+    GC_gcollect();
+    GC_resume_thread(t);
     quit = 1;
     pthread_join(t, NULL);
     check_alive();
