@@ -39,8 +39,8 @@ pub extern "C-unwind" fn GC_suspend_thread(thread: usize) {
     if thread == threads::current_pthread().0 {
         return hold_this_thread();
     }
-    let mut heap = start().lock_all();
-    if let Some(record) = record_of(&mut heap, thread) {
+    let heap = start().lock_all();
+    if let Some(record) = record_of(&heap, thread) {
         let signal = heap.settings.suspend_signal;
         // SAFETY: a record of the list, under the lock.
         let held = hold_thread(heap.world, unsafe { &*record }, signal);
