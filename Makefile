@@ -60,7 +60,7 @@ TEST_STEPS := \
 	check-lints:status compile-tests:status build:status:first check-pages:tally check-symbols:tally \
 	test-rust:cargo test-clients-generations:tally test-conformance-gleaner:tally \
 	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
-	test-clients-default:tally test-clients-stress:tally test-qemu:tally test-singlestep:tally test-bdwgc:tally \
+	test-clients-default:tally test-qemu:tally test-singlestep:tally test-bdwgc:tally \
 	test-capi:total test-mutants-short:tally check-lab:status check-docs:status test-debian:tally test-package:tally \
 	test-limits:tally test-threads:tally test-commands:tally test-alone:cargo:alone
 
@@ -71,7 +71,7 @@ test: export FOR_TESTS := 1
 test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
-LONG_STEPS := test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
 	test-experiments:tally test-stress-long:tally test-clients-generations-long:tally test-generations-long:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
@@ -200,13 +200,17 @@ generate: build
 
 # --- tests -------------------------------------------------------------------
 
-.PHONY: compile-tests test-rust test-alone test-loom test-conformance test-conformance-stock test-conformance-gleaner
+.PHONY: compile-tests test-rust test-rust-long test-alone test-loom test-loom-long test-conformance test-conformance-stock test-conformance-gleaner
 # What the next one runs, without what it runs on.
 compile-tests: packages-build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-run
 
 test-rust: build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
+
+# All cases of the tests that run a part of theirs there.
+test-rust-long: build
+	GLEANER_LONG=1 $(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner --test heap --test random
 
 # Tests that measure: nothing else is to run beside them.
 test-alone: build
@@ -224,6 +228,11 @@ test-loom:
 	done; \
 	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
 		$(CARGO) test $(CARGO_FLAGS) --release --no-fail-fast --target-dir target/loom --lib "$${tests[@]}" "$${crates[@]}"
+
+# The largest models with one preemption more.
+test-loom-long:
+	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 GLEANER_LONG=1 \
+		$(CARGO) test $(CARGO_FLAGS) --release --target-dir target/loom -p gleaner-work --test models crew_
 
 # The project's own breakages (docs/mutants.md): all, a few, and those that cargo-mutants makes up.
 .PHONY: test-mutants test-mutants-short test-mutants-pure
@@ -278,7 +287,7 @@ fuzz: packages-build
 		-artifact_prefix=target/fuzz-finds/ -len_control=0 -max_len=4000 -max_total_time=$(FUZZ_SECONDS)
 
 .PHONY: test-clients test-clients-default test-clients-stress test-stress test-stress-long test-threads
-.PHONY: test-singlestep
+.PHONY: test-singlestep test-singlestep-long
 test-clients: test-clients-default test-clients-stress
 
 test-clients-default: build
@@ -330,6 +339,9 @@ test-limits-long: build
 
 test-singlestep: build
 	tests/singlestep/run.sh --quiet --lib $(LIBGC)
+
+test-singlestep-long: build
+	tests/singlestep/run.sh --quiet --long --lib $(LIBGC)
 
 # The C interface of the precise heap, and the example that embeds it.
 # The tests of Boehm's collector itself. Its source is fetched by apt, once.

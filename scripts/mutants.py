@@ -55,7 +55,9 @@ import tomllib
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "capi", "libgc", "eventlog", "heapgraph", "bench", "cli"]
 KEYS = {"name", "file", "find", "replace", "why", "tests", "short", "survives"}
-VERBS = {"cargo", "loom", "conformance", "capi", "limits"}
+# What a command's first word stands for, and the step of `make test` that runs it.
+VERBS = {"cargo": "test-rust", "loom": "test-loom", "conformance": "test-conformance-gleaner", "capi": "test-capi",
+         "limits": "test-limits"}
 # No command takes a tenth of this on an idle machine.
 LIMIT_SECONDS = int(os.environ.get("MUTANT_LIMIT", "900"))
 # What is copied: all that the tests build or read.
@@ -346,6 +348,10 @@ def report(entries, results, commit):
     def state(entry):
         return outcome_of(entry, results)
 
+    def step(entry):
+        by = results.get(entry["name"], {}).get("by") or ""
+        return f"`{VERBS[by.split()[0]]}`" if by and state(entry).startswith("caught") else ""
+
     run = [entry for entry in entries if state(entry) == "survived" or state(entry).startswith("caught")]
     caught = [entry for entry in run if state(entry) != "survived"]
     short = sum(bool(entry.get("short")) for entry in entries)
@@ -372,6 +378,9 @@ def report(entries, results, commit):
         of = [entry for entry in entries if entry["crate"] == crate]
         if of:
             lines.append(f"| {crate} | {len(of)} | {sum(entry in run for entry in of)} | {sum(entry in caught for entry in of)} |")
+    lines += ["", "| step | caught |", "| --- | ---: |"]
+    for name in VERBS.values():
+        lines.append(f"| `{name}` | {sum(step(entry) == f'`{name}`' for entry in caught)} |")
     survivors = [entry for entry in run if state(entry) == "survived"]
     lines += ["", "## Survivors", ""]
     if not survivors:
@@ -379,9 +388,11 @@ def report(entries, results, commit):
     for entry in survivors:
         why = entry.get("survives", "No test sees it yet.")
         lines.append(f"- `{entry['name']}` (`{entry['file']}`): {entry['why']} {why}")
-    lines += ["", "## All of them", "", "| name | what is broken | outcome |", "| --- | --- | --- |"]
+    lines += ["", "## All of them", "", "The last column has the step of `make test` that saw it first, in the order of the entry's commands.", "",
+              "| name | what is broken | outcome | step |", "| --- | --- | --- | --- |"]
     for entry in entries:
-        lines.append(f"| `{entry['name']}` | {entry['why'].replace('|', chr(92) + '|')} | {state(entry)} |")
+        why = entry["why"].replace("|", chr(92) + "|")
+        lines.append(f"| `{entry['name']}` | {why} | {state(entry)} | {step(entry)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -4,8 +4,8 @@
     steps.py STEP:KIND[:MARK]...
     steps.py --self-test          prove the order and the table
 
-STEP is a make target, KIND how it reports (see scripts/tally.py). As many steps run at once as there are processors that
-this process may use, in the order given; a step marked `alone` runs while no other does, and none after one marked `first`
+STEP is a make target, KIND how it reports (see scripts/tally.py). One step more runs at once than there are processors that
+this process may use, since steps also wait, in the order given; a step marked `alone` runs while no other does, and none after one marked `first`
 starts before it ended. A failed step does not stop the others. Once the step `build` has passed, make gets IS_BUILT=1:
 later steps build nothing. What a step prints appears when it ends. Logs lie in target/steps/, with what each step took
 (times.tsv: seconds, seconds of processor time); the last line, also in target/steps/result, is "N passed, N failed". A step
@@ -143,7 +143,7 @@ def main():
     result = LOGS / "result"
     result.write_text("0 passed, 1 failed\n")  # stands if this process is killed
     began = time.monotonic()
-    run(steps, len(os.sched_getaffinity(0)))
+    run(steps, len(os.sched_getaffinity(0)) + 1)
     wall = time.monotonic() - began
 
     print(f"\n{'step':28} {'passed':>6} {'failed':>6} {'time':>8} {'processor':>10}")

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Single-steps the allocation paths with a collection at every instruction.
 #
-# run.sh [--lib LIBGC] [--opt OPTIONS] [--build DIR] [--quiet] [--coverage] [OPERATION]
+# run.sh [--lib LIBGC] [--opt OPTIONS] [--long] [--build DIR] [--quiet] [--coverage] [OPERATION]
 #
 #   --lib LIBGC    preload this libgc.so.1 (default: the library of the system)
 #   --opt OPTIONS  one run with these GLEANER_OPTIONS (default: a run for each
 #                  line of the table below; one run on the library of the system)
+#   --long         the lines of that table that change marking only, too
 #   --build DIR    where to build (default: target/singlestep of the project)
 #   --quiet        print failures and the summary only
 #   --coverage     print the instructions covered in each function
@@ -15,15 +16,16 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../target/singlestep
-lib= opt= quiet= coverage=
+lib= opt= long= quiet= coverage=
 while [ $# -gt 0 ]; do
     case $1 in
     --lib) lib=$(realpath "$2") || exit 2; shift 2 ;;
     --opt) opt=$2; shift 2 ;;
+    --long) long=1; shift ;;
     --build) build=$2; shift 2 ;;
     --quiet) quiet=1; shift ;;
     --coverage) coverage=--coverage; shift ;;
-    --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "run.sh: unknown option $1" >&2; exit 2 ;;
     *) break ;;
     esac
@@ -35,10 +37,11 @@ if [ -n "$opt" ]; then
     variants=$opt
 elif [ -n "$lib" ]; then
     variants='verify=edges
-verify=edges,sweep=eager
-verify=edges,prefetch=none,markers=1
 verify=edges,prefetch=on-grey,sweep=eager
 verify=edges,thread-lists=off'
+    [ -z "$long" ] || variants="$variants
+verify=edges,sweep=eager
+verify=edges,prefetch=none,markers=1"
 else
     variants=none
 fi

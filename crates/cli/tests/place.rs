@@ -658,8 +658,8 @@ fn many_threads_are_placed() {
     // The one whose name tells without that is the last of them.
     let role = ["--role", "Thread-*=application"];
     let options = [&["--opt", "placement=pinned"][..], &role].concat();
-    let placed = Placed::start(&directory, &options, ["1000", "1"]);
-    placed.until(|threads| of(threads, "Thread-").filter(|it| it.len() == 1).count() == 1000);
+    let placed = Placed::start(&directory, &options, ["300", "1"]);
+    placed.until(|threads| of(threads, "Thread-").filter(|it| it.len() == 1).count() == 300);
     assert_eq!(placed.end(), (Some(7), String::new()));
 }
 

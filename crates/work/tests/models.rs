@@ -21,6 +21,15 @@ fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
+/// How many preemptions the largest models have: `long` where they may take minutes (`make test-loom-long`).
+fn at_length(short: usize, long: usize) -> Option<usize> {
+    Some(if std::env::var_os("GLEANER_LONG").is_some() {
+        long
+    } else {
+        short
+    })
+}
+
 fn ring(length: usize) -> &'static [AtomicU32] {
     Box::leak((0..length).map(|_| AtomicU32::new(0)).collect())
 }
@@ -105,7 +114,7 @@ impl Phase for Touch {
 fn crew_survives_a_late_helper_over_two_phases(policies: Policies) {
     let lost = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let lost_here = lost.clone();
-    check(Some(3), move || {
+    check(at_length(2, 3), move || {
         let team = Team::of(policies, 2);
         for _ in 0..2 {
             let touch = Touch::new();
@@ -396,7 +405,7 @@ impl Phase for Letters {
 fn crew_delivers_all_mail(policies: Policies) {
     let all = Arc::new(Reached::default());
     let reached = all.clone();
-    check(Some(2), move || {
+    check(at_length(1, 2), move || {
         let team = Team::of(policies, 2);
         let letters = Letters {
             mail: Mailboxes::new(batches(2), 2),

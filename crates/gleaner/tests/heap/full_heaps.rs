@@ -2,7 +2,7 @@
 //! the spaces keep to their ranges whatever their sizes.
 
 use crate::again::path;
-use crate::random::Rng;
+use crate::random::{Rng, at_length};
 use gleaner::{
     Builder, Elements, Generations, Heap, Local, OldPolicy, OutOfMemory, References, Scope,
     Structure, Type,
@@ -273,7 +273,7 @@ fn a_burst_of_promotion_does_not_make_every_collection_a_full_one() {
 
 #[test]
 fn random_sizes_keep_to_the_limit() {
-    for seed in 1..14 {
+    for seed in 1..at_length(6, 14) {
         let mut random = Rng::new(seed);
         let limit = (1 << 20) + random.below(6 << 20);
         let young = [0, 192 << 10, limit / 10 * 9, limit / 2, limit / 10 * 8][random.below(5)];

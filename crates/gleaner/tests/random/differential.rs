@@ -1,6 +1,7 @@
 //! The same seeded programs under every policy: what they reach at the end is what an oracle says.
 
 use crate::programs::{Program, Types};
+use crate::random::at_length;
 use gleaner::{
     Builder, Crew, Generations, Heap, OldPolicy, Parking, References, TaskQueue, TraceOrder,
 };
@@ -166,7 +167,7 @@ fn with_a_collection_at_every_allocation() {
 fn in_a_heap_that_is_almost_too_small() {
     for builder in policies() {
         let mut failed = 0;
-        for seed in 300..306 {
+        for seed in 300..at_length(303, 306) {
             let heap = builder
                 .clone()
                 .limit(1 << 20)

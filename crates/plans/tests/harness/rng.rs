@@ -25,3 +25,11 @@ impl Rng {
         self.below(n) == 0
     }
 }
+
+/// How much of a test is run: `long` where all of it is asked for (`make test-rust-long`), else `short`.
+pub fn at_length<T>(short: T, long: T) -> T {
+    match std::env::var_os("GLEANER_LONG") {
+        Some(_) => long,
+        None => short,
+    }
+}
