@@ -106,7 +106,7 @@ pub(crate) fn labelled(line: &[u8], label: &[u8]) -> Option<u64> {
     number(line.strip_prefix(label)?)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
