@@ -321,10 +321,8 @@ mod tests {
             let first = part.at.offset_from(low) / PAGE;
             for number in 0..part.bytes() / PAGE {
                 // SAFETY: a word of the part.
-                assert_eq!(
-                    unsafe { part.low.add(number * PAGE).load() },
-                    first + number
-                );
+                let word = unsafe { part.low.add(number * PAGE).load() };
+                assert_eq!(word, first + number);
                 seen.push(first + number);
             }
         };
