@@ -237,7 +237,7 @@ static void *nothing(size_t bytes)
     return NULL;
 }
 
-static void keep_while_memory_runs_out(void)
+static void keep_and_wait(void)
 {
     void **volatile list = make_list(CELLS);
     swapcontext(&context, &main_context);
@@ -251,7 +251,7 @@ static void memory_runs_out_where_stacks_cannot_be_found(void)
     start();
     GC_set_oom_fn(nothing);
     REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
-    run_on_stack(keep_while_memory_runs_out);
+    run_on_stack(keep_and_wait);
     stack = map_stack(STACK);
     ucontext_t first = context;
     /* On another stack, so that stacks are found that nobody has named. */
@@ -262,6 +262,47 @@ static void memory_runs_out_where_stacks_cannot_be_found(void)
     CHECK_OP(made, >, 10000);
     swapcontext(&main_context, &first);
     CHECK_EQ(counted, 1);
+}
+
+/* The system breaks its list of mappings off, with the stack behind the break: what is mapped later lies below. */
+static int broken_read;
+static void keep_while_the_list_breaks_off(void)
+{
+    enum { PAGE = 4096, PAGES = 400, COLLECTIONS = 5 };
+    char option[64];
+    snprintf(option, sizeof option, "fault=read-system-file@%d", broken_read);
+    add_options(option);
+    start();
+    run_on_stack(keep_and_wait);
+    ucontext_t first = context;
+    char *many = map_stack(PAGES * PAGE);
+    for (int i = 0; i < PAGES; i += 2)
+        REQUIRE(mprotect(many + i * PAGE, PAGE, PROT_NONE) == 0);
+    stack = map_stack(STACK);
+    GC_word before = GC_get_gc_no();
+    run_on_stack(GC_gcollect);
+    for (int i = 1; i < COLLECTIONS; i++)
+        GC_gcollect();
+    int done = (int)(GC_get_gc_no() - before);
+    churn(1 << 20, 32);
+    swapcontext(&main_context, &first);
+    CHECK_EQ(counted, 1);
+    _exit(h_test_failed ? 1 : done < COLLECTIONS ? 7 : 0);
+}
+
+static void waiting_coroutines_while_the_list_breaks_off(void)
+{
+    static char text[4000];
+    int abandoned = 0;
+    if (under_stress())
+        return;
+    for (broken_read = 1; broken_read < 60; broken_read += 3) {
+        int status = run_captured(keep_while_the_list_breaks_off, text, sizeof text);
+        CHECK(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 7));
+        abandoned += WIFEXITED(status) && WEXITSTATUS(status) == 7;
+    }
+    NOTE("%d collections were abandoned\n", abandoned);
+    CHECK_GE(abandoned, 5);
 }
 
 /* Descriptors run out again and again, for a moment. */
@@ -508,6 +549,7 @@ MAIN_BEGIN
     RUN_GLEANER(waiting_coroutines_after_their_thread_has_ended);
     RUN_GLEANER(waiting_coroutines_that_cannot_be_found);
     RUN_GLEANER(memory_runs_out_where_stacks_cannot_be_found);
+    RUN_GLEANER(waiting_coroutines_while_the_list_breaks_off);
     RUN_GLEANER(waiting_coroutines_while_descriptors_run_out);
     RUN(waiting_coroutines_on_shared_memory_that_was_given_up);
     RUN(waiting_coroutines_on_a_file);

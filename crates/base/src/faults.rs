@@ -49,11 +49,13 @@ pub enum FaultPoint {
     WatchWrites,
     /// Marking that may go on later finds its time over.
     MarkTimeOver,
+    /// The system breaks off a file in which it tells of itself, of the process, or of its memory.
+    ReadSystemFile,
 }
 
 impl FaultPoint {
     /// How many points there are.
-    pub const COUNT: usize = 17;
+    pub const COUNT: usize = 18;
 
     /// Every point, in declaration order.
     pub const ALL: [FaultPoint; FaultPoint::COUNT] = [
@@ -74,6 +76,7 @@ impl FaultPoint {
         FaultPoint::FenceMemory,
         FaultPoint::WatchWrites,
         FaultPoint::MarkTimeOver,
+        FaultPoint::ReadSystemFile,
     ];
 
     /// The names, in the same order.
@@ -95,6 +98,7 @@ impl FaultPoint {
         "fence-memory",
         "watch-writes",
         "mark-time-over",
+        "read-system-file",
     ];
 
     /// The name that the option `fault` uses.

@@ -247,7 +247,7 @@ fn processors((share, period): (u64, u64)) -> Option<u64> {
     (period > 0).then(|| share.div_ceil(period).max(1))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

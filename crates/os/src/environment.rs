@@ -29,7 +29,7 @@ pub fn is_distrusted() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -178,7 +178,7 @@ fn keep(directory: &[u8], name: &[u8]) -> Kept {
     path.map_or(Kept::NONE, |path| Kept::open(path.c()))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::test_tree::Tree;

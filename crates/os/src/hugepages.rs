@@ -23,7 +23,7 @@ pub unsafe fn unadvise(start: NonNull<u8>, bytes: usize) -> bool {
     unsafe { memory::advise(start, bytes, libc::MADV_NOHUGEPAGE).is_ok() }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -164,7 +164,7 @@ impl KeptFile {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

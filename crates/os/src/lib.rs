@@ -19,7 +19,7 @@ mod sets;
 mod spawn;
 mod stacks;
 mod syscall;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod test_tree;
 mod thread_exit;
 mod thread_word;

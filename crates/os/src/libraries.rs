@@ -364,7 +364,7 @@ unsafe fn each_unlocked(mut visit: impl FnMut(&LinkMap)) -> bool {
     false
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -81,7 +81,7 @@ impl LogFile {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::output::open_append;

@@ -490,7 +490,7 @@ pub fn addresses_left() -> Option<u64> {
     Some(limit.saturating_sub(taken))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

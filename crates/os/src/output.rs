@@ -278,7 +278,7 @@ impl Fd {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::io::Read;

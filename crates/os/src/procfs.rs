@@ -5,6 +5,7 @@
 
 use crate::output::{Fd, open_read};
 use core::ffi::CStr;
+use gleaner_base::faults::{self, FaultPoint};
 
 /// Reads as much of the file as fits into `buffer`.
 pub(crate) fn read<'b>(path: &CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
@@ -18,7 +19,7 @@ pub(crate) fn read<'b>(path: &CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
 fn fill(file: Fd, buffer: &mut [u8]) -> Option<usize> {
     let mut length = 0;
     while length < buffer.len() {
-        match file.read(&mut buffer[length..])? {
+        match read_piece(file, &mut buffer[length..])? {
             0 => break,
             more => length += more,
         }
@@ -26,9 +27,17 @@ fn fill(file: Fd, buffer: &mut [u8]) -> Option<usize> {
     Some(length)
 }
 
+/// Reads the next piece; 0 bytes at the end.
+fn read_piece(file: Fd, into: &mut [u8]) -> Option<usize> {
+    if faults::armed(FaultPoint::ReadSystemFile) {
+        return None;
+    }
+    file.read(into)
+}
+
 /// Calls `each` with every line of the file, without its end, until it returns false.
 ///
-/// A line longer than the internal buffer comes in pieces. False when the file cannot be read.
+/// A line longer than the internal buffer comes in pieces. False when the file cannot be read, or not to its end.
 pub(crate) fn lines(path: &CStr, mut each: impl FnMut(&[u8]) -> bool) -> bool {
     let Some(file) = open_read(path) else {
         return false;
@@ -36,7 +45,7 @@ pub(crate) fn lines(path: &CStr, mut each: impl FnMut(&[u8]) -> bool) -> bool {
     let mut buffer = [0u8; 4096];
     let mut held = 0;
     let whole = loop {
-        let Some(more) = file.read(&mut buffer[held..]) else {
+        let Some(more) = read_piece(file, &mut buffer[held..]) else {
             break false;
         };
         let length = held + more;
@@ -97,7 +106,7 @@ pub(crate) fn labelled(line: &[u8], label: &[u8]) -> Option<u64> {
     number(line.strip_prefix(label)?)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

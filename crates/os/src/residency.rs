@@ -151,7 +151,7 @@ pub fn referenced_bytes(start: NonNull<u8>, bytes: usize) -> Option<usize> {
     touched.filter(|_| readable && covered == bytes)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Mutex;

@@ -274,7 +274,7 @@ impl SavedErrno {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::threads::{current_tid, yield_now};

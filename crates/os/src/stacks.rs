@@ -198,7 +198,7 @@ pub fn stack_top() -> usize {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -64,7 +64,7 @@ pub(crate) fn until_uninterrupted(
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

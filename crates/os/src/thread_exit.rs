@@ -160,7 +160,7 @@ unsafe extern "C" fn at_exit(armed: *mut c_void) {
     hook(value);
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Mutex;

@@ -68,7 +68,7 @@ pub fn thread_word_address() -> *mut usize {
     address
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

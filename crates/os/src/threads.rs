@@ -100,7 +100,7 @@ pub fn sleep_ns(nanoseconds: u64) {
     };
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -39,7 +39,7 @@ impl SoftDirty {
     }
 
     /// Closes the file, as a program may.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn forget(&self) {
         self.0.close();
     }

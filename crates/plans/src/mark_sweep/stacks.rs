@@ -291,4 +291,50 @@ mod tests {
         assert_eq!(parts(&stack(), 100, alternate), [(100, 250), (1000, WORDS)]);
         assert_eq!(parts(&stack(), 1500, alternate), [(1500, WORDS)]);
     }
+
+    /// Another thread may unmap what joins a stack while it is scanned: here pages go when the first part has been seen.
+    #[test]
+    fn stacks_are_copied_where_one_is_unknown() {
+        const PAGE: usize = memory::page_size();
+        const PAGES: usize = 200;
+        const GONE: (usize, usize) = (100, 120);
+        let mapped = memory::map(PAGES * PAGE).unwrap();
+        let low = Address::of(mapped.as_ptr());
+        let page = |number: usize| low.add(number * PAGE);
+        // SAFETY: mapped above.
+        (0..PAGES).for_each(|number| unsafe { page(number).store(number) });
+        let mut record = Box::<Mutator>::new_uninit();
+        // SAFETY: the list is dropped before the memory, and nobody else reads it.
+        let thread = unsafe {
+            Mutators::new().add(record.as_mut_ptr());
+            record.assume_init_mut()
+        };
+        let mut seen = Vec::new();
+        let mut visit = |part: Part| {
+            assert!(part.high <= low || part.low >= page(PAGES), "a copy");
+            if seen.is_empty() {
+                // SAFETY: pages of this test, which are not used again.
+                assert!(unsafe {
+                    memory::forbid(mapped.add(GONE.0 * PAGE), (GONE.1 - GONE.0) * PAGE)
+                });
+            }
+            let first = part.at.offset_from(low) / PAGE;
+            for number in 0..part.bytes() / PAGE {
+                // SAFETY: a word of the part.
+                let word = unsafe { part.low.add(number * PAGE).load() };
+                assert_eq!(word, first + number);
+                seen.push(first + number);
+            }
+        };
+        // SAFETY: there is no such thread.
+        let is_foreign = unsafe { thread.for_each_stack_part(low, page(PAGES), true, &mut visit) };
+        assert!(!is_foreign);
+        let expected: Vec<usize> = (0..GONE.0).chain(GONE.1..PAGES).collect();
+        assert_eq!(seen, expected);
+        // SAFETY: mapped above, and used no more; the record was made above.
+        unsafe {
+            assert!(memory::unmap(mapped, PAGES * PAGE));
+            record.assume_init_drop();
+        }
+    }
 }

@@ -62,3 +62,61 @@ impl Heap {
         })
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::mark_sweep::stop::protocol::World;
+    use gleaner_base::options::Options;
+    use gleaner_os::topology::Topology;
+    use gleaner_work::Crew;
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    const WORDS: usize = 64;
+
+    fn heap() -> Heap {
+        let options = Options {
+            reserve: 32 << 20,
+            ..Options::DEFAULT
+        };
+        let (crew, world) = (Box::new(Crew::new()), Box::new(World::new()));
+        let (crew, world) = (Box::leak(crew), Box::leak(world));
+        Heap::new(&options, false, Topology::host(), crew, world).unwrap()
+    }
+
+    /// Which words of a frame are looked at when the collector's frames end at `stack_pointer`.
+    #[inline(never)]
+    fn searched(heap: &Heap, frame: &[usize; WORDS], stack_pointer: Address) -> Vec<usize> {
+        let low = Address::of(frame.as_ptr());
+        let mut found = Vec::with_capacity(WORDS);
+        let is_told = heap.for_each_unnamed_part(stack_pointer, &mut |_, part| {
+            let words = (0..WORDS).filter(|word| {
+                let at = low.add(word * 8);
+                at >= part.at && at < part.at.add(part.bytes())
+            });
+            found.extend(words);
+        });
+        assert!(is_told);
+        found
+    }
+
+    /// What lies on another stack hides nothing, nor does one that is too far for frames of the collector.
+    #[test]
+    fn frames_of_the_collector_are_no_stack_of_the_program() {
+        let mut heap = heap();
+        let frame = core::hint::black_box([1; WORDS]);
+        let low = Address::of(frame.as_ptr());
+        let all: Vec<usize> = (0..WORDS).collect();
+        assert_eq!(searched(&heap, &frame, low), [], "no stack is unknown");
+        heap.unknown_remain = true;
+        assert_eq!(searched(&heap, &frame, low), all);
+        assert_eq!(
+            searched(&heap, &frame, low.add(WORDS / 4 * 8)),
+            all[WORDS / 4..]
+        );
+        let elsewhere = Address::of(&raw const *heap.context);
+        assert_eq!(searched(&heap, &frame, elsewhere), all);
+        assert_eq!(searched(&heap, &frame, low.add(2 * MOST_FRAMES)), all);
+    }
+}
