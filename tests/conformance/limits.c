@@ -124,6 +124,57 @@ static void works_under_a_low_address_limit(void)
     CHECK(malloc(1 << 20) != NULL);
 }
 
+/* Objects of a size until there is no memory or `most` bytes are there; then none
+ * of them is left. How many bytes that were. */
+static size_t object_bytes, filled;
+static size_t most;
+
+static void *fills(void *arg)
+{
+    void **list = NULL;
+    filled = 0;
+    while (filled < most) {
+        void **p = (void **)GC_malloc(object_bytes);
+        if (p == NULL)
+            break;
+        p[0] = list;
+        list = p;
+        filled += object_bytes;
+    }
+    while (list != NULL) {
+        void **next = (void **)list[0];
+        list[0] = NULL;
+        list = next;
+    }
+    return arg;
+}
+
+static size_t room_for(size_t bytes)
+{
+    pthread_t t;
+    object_bytes = bytes;
+    REQUIRE(pthread_create(&t, NULL, fills, NULL) == 0);
+    pthread_join(t, NULL);
+    for (int i = 0; i < 3; i++)
+        GC_gcollect();
+    return filled;
+}
+
+/* What objects of one size leave is room for those of others, again and again. */
+static void what_small_objects_leave_serves_large_ones(void)
+{
+    GC_set_warn_proc(GC_ignore_warn_proc);
+    most = under_stress() ? 20 << 20 : (size_t)-1;
+    set_limit(RLIMIT_AS, (rlim_t)(status_kb("VmSize:") + (250 << 10)) << 10);
+    GC_INIT();
+    size_t enough = under_stress() ? 19 << 20 : 60 << 20;
+    CHECK_GE(room_for(2000), enough);
+    CHECK_GE(room_for(100000), enough);
+    CHECK_GE(room_for(500), enough);
+    CHECK_GE(room_for(4000000), enough);
+    check_alive();
+}
+
 static void *gives_null(size_t bytes)
 {
     (void)bytes;
@@ -241,6 +292,7 @@ MAIN_BEGIN
     RUN(works_under_an_address_limit);
     RUN(works_under_a_low_data_limit);
     RUN(works_under_a_low_address_limit);
+    RUN(what_small_objects_leave_serves_large_ones);
     RUN_GLEANER(messages_say_what_helps);
     RUN_GLEANER(the_data_limit_is_named);
     RUN_GLEANER(the_data_limit_is_not_blamed);

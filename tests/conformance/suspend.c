@@ -99,6 +99,42 @@ static void suspended_thread_is_scanned(void)
     pthread_join(t, NULL);
 }
 
+/* A thread that suspends itself goes on when another resumes it. */
+static volatile int stage;
+
+static void *suspends_itself(void *arg)
+{
+    stage = 1;
+    GC_suspend_thread(pthread_self());
+    stage = 2;
+    return arg;
+}
+
+static void a_thread_suspends_itself(void)
+{
+    pthread_t t;
+    start();
+    REQUIRE(pthread_create(&t, NULL, suspends_itself, NULL) == 0);
+    while (stage == 0 || !GC_is_thread_suspended(t))
+        sched_yield();
+    nap(20000);
+    CHECK_EQ(stage, 1);
+    GC_gcollect();
+    GC_resume_thread(t);
+    pthread_join(t, NULL);
+    CHECK_EQ(stage, 2);
+}
+
+/* One that is not registered does nothing. */
+static void an_unknown_thread_is_not_suspended(void)
+{
+    pthread_t t;
+    start();
+    REQUIRE(raw_create()(&t, NULL, suspends_itself, NULL) == 0);
+    raw_join()(t, NULL);
+    CHECK_EQ(stage, 2);
+}
+
 /* ---- what a suspended thread may not keep ---- */
 
 /* A thread that collects is asked which libraries hold roots while the loader's
@@ -204,8 +240,66 @@ static void suspended_while_others_wait(void)
     check_alive();
 }
 
+/* A program that has replaced the handler of the suspend signal. */
+static void suspended_behind_another_handler(void)
+{
+    pthread_t t;
+    start();
+    REQUIRE(pthread_create(&t, NULL, runs, (void *)0) == 0);
+    while (progress[0] == 0)
+        sched_yield();
+    signal(GC_get_suspend_signal(), SIG_IGN);
+    GC_suspend_thread(t);
+    long before = progress[0];
+    nap(20000);
+    CHECK_EQ(progress[0], before);
+    GC_resume_thread(t);
+    quit = 1;
+    pthread_join(t, NULL);
+}
+
+/* Who suspends a thread that blocks the signal waits; it is told after some seconds. */
+static void *blocks_the_signal(void *arg)
+{
+    /* pthread_sigmask of gc.h would not block it. */
+    uint64_t blocked = (uint64_t)1 << (GC_get_suspend_signal() - 1);
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, NULL, sizeof blocked);
+    stage = 1;
+    nap(4000000);
+    syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &blocked, NULL, sizeof blocked);
+    while (!quit)
+        nap(1000);
+    return arg;
+}
+
+static void a_thread_that_blocks_the_signal_is_named(void)
+{
+    pthread_t t;
+    start();
+    REQUIRE(pthread_create(&t, NULL, blocks_the_signal, NULL) == 0);
+    while (stage == 0)
+        sched_yield();
+    char text[400] = "";
+    int ends[2], kept = dup(2);
+    REQUIRE(pipe(ends) == 0);
+    dup2(ends[1], 2);
+    GC_suspend_thread(t);
+    dup2(kept, 2);
+    close(ends[1]);
+    ssize_t n = read(ends[0], text, sizeof text - 1);
+    CHECK_GE(n, 0);
+    CHECK(strstr(text, "GC_suspend_thread waits for thread") != NULL);
+    GC_resume_thread(t);
+    quit = 1;
+    pthread_join(t, NULL);
+}
+
 MAIN_BEGIN
     RUN(suspended_thread);
+    RUN_GLEANER(a_thread_suspends_itself);
+    RUN_GLEANER(an_unknown_thread_is_not_suspended);
+    RUN_GLEANER(suspended_behind_another_handler);
+    RUN_GLEANER(a_thread_that_blocks_the_signal_is_named);
     RUN(suspended_thread_is_scanned);
     RUN(suspended_outside_of_the_loader);
     RUN_GLEANER(suspended_outside_of_the_arena);

@@ -126,8 +126,9 @@ pub fn want_summary() {
 static AT_EXIT: extern "C" fn() = at_exit;
 
 extern "C" fn at_exit() {
-    crate::snapshot::report_at_exit();
+    // A process that ends while the heap starts, since an option is wrong, has none to tell of.
     let Some(heap) = view() else { return };
+    crate::snapshot::report_at_exit();
     // Where a thread is at work, or this one is called back, the log ends as it does when a process is killed.
     let is_logged = is_unlocked() && with_heap(|heap| heap.log.is_some());
     let is_summed_up = WANTED.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Where addresses are short, what no object needs of the large part is not mapped, and objects stay whole.
+//! Where addresses are short, what no object needs is not mapped, and objects stay whole.
 
 #![cfg(not(loom))]
 
@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 use gleaner_mem::Address;
 use gleaner_os::memory;
 use gleaner_spaces::mark_sweep::SweepMode;
+use gleaner_spaces::mark_sweep::account::SpaceView;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, State};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
+use gleaner_spaces::mark_sweep::size_classes::{LARGEST_SMALL, class_of};
 use proptest::prelude::*;
 use support::Space;
 
@@ -20,6 +22,7 @@ const PAGE: usize = 4096;
 #[derive(Clone, Debug)]
 enum Step {
     Allocate(usize, bool),
+    AllocateSmall(usize, bool),
     AllocateAligned(usize),
     Free(usize),
     Grow(usize, usize),
@@ -33,6 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     let bytes = prop_oneof![6 => 8_193..70_000usize, 1 => 70_000..900_000usize];
     prop_oneof![
         8 => (bytes, any::<bool>()).prop_map(|(bytes, clear)| Step::Allocate(bytes, clear)),
+        6 => (16..8_000usize, any::<bool>()).prop_map(|(bytes, clear)| Step::AllocateSmall(bytes, clear)),
         1 => (8_193..40_000usize).prop_map(Step::AllocateAligned),
         5 => any::<usize>().prop_map(Step::Free),
         2 => (any::<usize>(), 16..60_000usize).prop_map(|(which, more)| Step::Grow(which, more)),
@@ -74,10 +78,16 @@ fn nth(objects: &Objects, which: usize) -> Option<(Address, usize)> {
     all.nth(which % objects.len().max(1))
 }
 
-/// Every page of the large part that no object reaches is without access.
+/// Every page that no object reaches is without access, and so is every free block.
 fn nothing_is_left(space: &Space) -> bool {
     let table = space.0.layout.table;
     let (mut run, mut nothing) = (table.large_start, true);
+    for index in 0..space.0.small_frontier() {
+        // SAFETY: a descriptor below the frontier.
+        if unsafe { (*table.block(index)).state } == State::Free {
+            nothing &= !memory::is_readable(table.start(index).word(), BLOCK_BYTES);
+        }
+    }
     while run < space.0.large_frontier() {
         // SAFETY: the first descriptor of a run.
         let block = unsafe { &*table.block(run) };
@@ -115,6 +125,16 @@ proptest! {
                         objects.insert(base.word(), bytes);
                     }
                 }
+                // Blocks full of them.
+                Step::AllocateSmall(bytes, clear) => {
+                    let kind = if clear { NORMAL } else { PTRFREE };
+                    for _ in 0..3 * BLOCK_BYTES / bytes {
+                        let Ok(base) = space.0.allocate_small(kind, class_of(bytes)) else { break };
+                        prop_assert!(!clear || is_zero(base, bytes), "{:?} of {} bytes", base, bytes);
+                        fill(base, bytes);
+                        objects.insert(base.word(), bytes);
+                    }
+                }
                 Step::AllocateAligned(bytes) => {
                     if let Ok(base) = space.0.allocate_large(NORMAL, bytes, 1 << 17, false) {
                         prop_assert!(base.word().is_multiple_of(1 << 17) && is_zero(base, bytes));
@@ -128,7 +148,7 @@ proptest! {
                 },
                 Step::Grow(which, more) => if let Some((base, bytes)) = nth(&objects, which) {
                     let wanted = bytes + more;
-                    if space.0.grow_large(base, wanted) {
+                    if bytes > LARGEST_SMALL && space.0.grow_large(base, wanted) {
                         prop_assert!(is_whole(base, bytes));
                         prop_assert!(space.0.object_at(base.word() + wanted - 1).is_some());
                         fill(base, wanted);
@@ -180,6 +200,48 @@ fn what_was_given_back_between_is_mapped_when_it_is_needed() {
         again.word() + BLOCK_BYTES + PAGE,
         PAGE
     ));
+}
+
+#[test]
+fn free_blocks_of_small_objects_go_and_are_mapped_when_they_are_needed() {
+    let mut space = Space::in_pieces();
+    let class = class_of(4096);
+    let fill = |space: &mut Space| -> Vec<Address> {
+        (0..400)
+            .map(|_| space.0.allocate_small(NORMAL, class).unwrap())
+            .collect()
+    };
+    let first = fill(&mut space);
+    let kept = first[200];
+    space.collect([kept]);
+    assert!(space.0.give_back_between());
+    space.verify();
+    let readable = |it: &&Address| memory::is_readable(it.word(), PAGE);
+    assert_eq!(first.iter().filter(readable).count(), 4, "a block of four");
+    assert!(!space.0.give_back_between(), "nothing more");
+    space.collect([kept]);
+    let again = fill(&mut space);
+    assert!(again.iter().all(|it| is_zero(*it, 4096) && *it != kept));
+    let mut places: Vec<_> = first.iter().map(|it| it.word() / BLOCK_BYTES).collect();
+    places.dedup();
+    let back = again
+        .iter()
+        .filter(|it| places.contains(&(it.word() / BLOCK_BYTES)));
+    assert!(back.count() > 390, "the same places are used before others");
+}
+
+/// Nor while somebody reads cells without the lock.
+#[test]
+fn free_blocks_stay_while_they_may_be_read() {
+    let mut space = Space::in_pieces();
+    let one = space.0.allocate_small(NORMAL, 0).unwrap();
+    space.collect([]);
+    // SAFETY: the space stays where it is.
+    let view = unsafe { SpaceView::new(&raw const space.0) };
+    let given_back = view.while_reading(|| space.0.give_back_between());
+    assert_eq!(given_back, Some(false));
+    assert!(memory::is_readable(one.word(), 16));
+    assert!(space.0.give_back_between());
 }
 
 /// As where a limit leaves no addresses.

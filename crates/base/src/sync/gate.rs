@@ -71,6 +71,24 @@ impl Gate {
         }
     }
 
+    /// Closes the gate if it is open and nobody is inside; whether it did.
+    pub fn try_close(&self) -> bool {
+        self.exchange(0, CLOSED)
+    }
+
+    /// Goes inside unless the gate is closed.
+    pub fn try_enter(&self) -> bool {
+        loop {
+            let seen = self.word.load(Ordering::Relaxed);
+            if seen & CLOSED != 0 {
+                return false;
+            }
+            if self.exchange(seen, seen + 1) {
+                return true;
+            }
+        }
+    }
+
     /// Opens the gate that the caller closed, or that its parent process closed.
     pub fn open(&self) {
         // Release: partner of the Acquire in `exchange`. Nobody is inside, so the count is zero.

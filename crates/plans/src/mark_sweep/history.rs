@@ -180,6 +180,7 @@ impl Heap {
 
     /// This process was forked: its own log, statistics and advice begin here.
     pub fn begin_in_child(&mut self) {
+        self.space.forget_readers();
         let begun = Begun {
             collections: self.collections,
             allocated: self.view().allocated_bytes() as u64,

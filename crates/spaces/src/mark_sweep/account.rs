@@ -16,7 +16,7 @@ use gleaner_mem::Address;
 
 use super::MarkSweep;
 use super::cache::{Cache, MOST_LISTED};
-use crate::mark_sweep::block::{BLOCK_SHIFT, BlockIndex, BlockTable};
+use crate::mark_sweep::block::{BLOCK_SHIFT, BlockIndex, BlockTable, State};
 use crate::mark_sweep::kinds::{MAX_KINDS, ThreadLists};
 use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
 
@@ -158,11 +158,32 @@ impl SpaceView {
     }
 
     /// Bytes of the cells on a cache's lists. Exact if the cache's thread is the calling one, is stopped, or does not
-    /// allocate or free meanwhile.
+    /// allocate or free meanwhile; 0 while addresses of free blocks go back.
     ///
     /// # Safety
     /// The cache must stay mapped.
     pub unsafe fn listed_bytes(self, cache: *const Cache) -> usize {
+        // SAFETY: the cache stays mapped, as asked; this thread is inside.
+        let bytes = self.while_reading(|| unsafe { self.listed_bytes_inside(cache) });
+        bytes.unwrap_or(0)
+    }
+
+    /// Calls `body`, which reads cells of used blocks; not while addresses of free blocks go back, and none do meanwhile.
+    pub fn while_reading<R>(self, body: impl FnOnce() -> R) -> Option<R> {
+        // SAFETY: the pool is a field of the space, which stays where it is, and a gate is shared.
+        let readers = unsafe { &(*self.0).pool.readers };
+        readers.try_enter().then(|| {
+            let result = body();
+            readers.leave();
+            result
+        })
+    }
+
+    /// As `listed_bytes`.
+    ///
+    /// # Safety
+    /// The cache must stay mapped, and the calling thread be inside of the pool's readers.
+    unsafe fn listed_bytes_inside(self, cache: *const Cache) -> usize {
         // SAFETY: `read` passes the space.
         let kinds = self.read(|space| unsafe { &raw const (*space).kinds.count });
         // SAFETY: `read` passes the space.
@@ -178,7 +199,7 @@ impl SpaceView {
                     if unsafe { head.read_volatile() }.is_null() {
                         continue;
                     }
-                    // SAFETY: the head stays mapped with its cache; blocks below the frontier are committed.
+                    // SAFETY: the head stays mapped with its cache; no addresses go back meanwhile.
                     let cells = unsafe { listed_cells(head, &table, frontier) };
                     bytes += cells * usize::from(cell_bytes);
                 }
@@ -191,12 +212,12 @@ impl SpaceView {
 /// Cells on the list at `head`.
 ///
 /// # Safety
-/// `head` must stay mapped, and the blocks below `frontier` must be committed.
+/// `head` must stay mapped, and used blocks below `frontier` must stay mapped.
 unsafe fn listed_cells(head: *const Address, table: &BlockTable, frontier: BlockIndex) -> usize {
     for _ in 0..ATTEMPTS {
         // SAFETY: `head` stays mapped, as asked; its thread may write to it meanwhile, hence volatile.
         let first = unsafe { head.read_volatile() };
-        // SAFETY: the blocks below `frontier` are committed, as asked.
+        // SAFETY: used blocks stay mapped, as asked.
         let cells = unsafe { cells_from(first, table, frontier) };
         // A thread that took a cell while the list was followed changed the head first.
         // SAFETY: `head` stays mapped, as asked.
@@ -210,7 +231,7 @@ unsafe fn listed_cells(head: *const Address, table: &BlockTable, frontier: Block
 /// Length of a list, or more than any list has if the links lead out of the heap or go on and on.
 ///
 /// # Safety
-/// The blocks below `frontier` must be committed.
+/// Used blocks below `frontier` must stay mapped.
 unsafe fn cells_from(first: Address, table: &BlockTable, frontier: BlockIndex) -> usize {
     let (heap, bytes) = (table.heap.word(), (frontier as usize) << BLOCK_SHIFT);
     let (mut cell, mut cells) = (first, 0);
@@ -219,7 +240,13 @@ unsafe fn cells_from(first: Address, table: &BlockTable, frontier: BlockIndex) -
         if offset >= bytes || !offset.is_multiple_of(GRANULE) {
             return MOST_LISTED + 1;
         }
-        // SAFETY: a word in a committed block, which stays so. If the cell was just allocated, the word is the
+        let block = table.block((offset >> BLOCK_SHIFT) as BlockIndex);
+        // SAFETY: a descriptor of a block below the frontier, which stays mapped; the lock holder may write it meanwhile.
+        if unsafe { (&raw const (*block).state).cast::<u8>().read_volatile() } != State::Small as u8
+        {
+            return MOST_LISTED + 1;
+        }
+        // SAFETY: a word in a block that was in use just now and stays mapped, as asked. If the cell was just allocated, the word is the
         // program's and may change now, hence volatile; what was read then is dismissed by the caller.
         cell = Address::new(unsafe { cell.ptr::<usize>().read_volatile() });
         cells += 1;

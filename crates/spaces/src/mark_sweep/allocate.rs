@@ -555,10 +555,15 @@ impl MarkSweep {
         released + pool.release(layout, blocks.saturating_sub(released))
     }
 
-    /// Gives the addresses of the large part back that no object needs, where they are short and pages are not watched; whether there
-    /// were any.
+    /// Gives the addresses back that no object needs, where they are short and pages are not watched; whether there were any.
     pub fn give_back_between(&mut self) -> bool {
-        self.written.is_none() && self.large.tear(&self.layout)
+        self.written.is_none()
+            && self.large.tear(&self.layout) | self.pool.give_addresses_back(&self.layout)
+    }
+
+    /// In a forked child: other threads that read cells without the lock exist in the parent only.
+    pub fn forget_readers(&self) {
+        self.pool.readers.open();
     }
 
     /// Gives what large objects left at the end of their part back for good, where addresses are short and pages are not watched;

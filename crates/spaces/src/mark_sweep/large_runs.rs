@@ -260,6 +260,20 @@ impl LargeSpace {
         any
     }
 
+    /// Whether torn runs in use and dirty blocks are counted.
+    pub fn is_counted(&self, layout: &Layout) -> bool {
+        let (mut torn, mut dirty) = (0, 0);
+        self.for_each_run(layout, |run| {
+            let block = descriptor(layout, run);
+            match block.state {
+                State::Free if !is_clean(block) => dirty += block.next as usize,
+                State::LargeHead if block.is_torn() => torn += 1,
+                _ => {}
+            }
+        });
+        (torn, dirty) == (self.torn, self.dirty_blocks)
+    }
+
     fn find(&self, layout: &Layout, blocks: BlockIndex) -> Option<BlockIndex> {
         let mut bin = bin_of(blocks);
         let mut run = self.bins[bin];

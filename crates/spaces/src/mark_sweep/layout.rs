@@ -219,6 +219,11 @@ impl Layout {
         self.most_torn
     }
 
+    /// How many runs of free blocks of the small part may have given their addresses back at a time.
+    pub fn most_small_holes(&self) -> usize {
+        self.most_torn / 4
+    }
+
     /// The first block behind the large part.
     pub fn end(&self) -> BlockIndex {
         self.end
@@ -266,8 +271,7 @@ impl Layout {
     }
 
     /// Where the heap is mapped in pieces: gives the addresses of the large part from `end` on back, for the small part or the
-    /// program. Nothing below `end` changes; no run is there any more. Only addresses of the large
-    /// part go back: counters look at free cells of small blocks without the lock.
+    /// program. Nothing below `end` changes; no run is there any more.
     pub fn uncommit_large(&mut self, end: BlockIndex) {
         let blocks = self.large_committed.saturating_sub(end);
         let start = core::ptr::NonNull::new(self.table.start(end).ptr::<u8>());
@@ -286,7 +290,7 @@ impl Layout {
     }
 
     /// Where the heap is mapped in pieces: gives the addresses of the pages of a run back that lie behind its first `used` bytes;
-    /// false if there are none, or the system refuses. Only of the large part, as above.
+    /// false if there are none, or the system refuses. A run of the small part is one of free blocks, which nobody reads.
     pub fn unmap_behind(&self, first: BlockIndex, blocks: BlockIndex, used: usize) -> bool {
         let used = used.next_multiple_of(memory::page_size());
         let bytes = (blocks as usize * BLOCK_BYTES).saturating_sub(used);

@@ -14,6 +14,7 @@ use gleaner_mem::Address;
 use gleaner_mem::address::CACHE_LINE;
 
 use super::cache::{Cache, CellList, LEADS_BACK, MOST_LISTED};
+use super::pool::Backing;
 use super::sticky::Unwatched;
 use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
 use crate::mark_sweep::block::{
@@ -273,7 +274,7 @@ impl MarkSweep {
             });
         if marks.marked == 0 && !(disclaimed && marks.white > 0) {
             self.used_small_blocks -= 1;
-            self.pool.put(&self.layout, index, false);
+            self.pool.put(&self.layout, index, Backing::Dirty);
             reclaimed.empty_blocks += 1;
             census.dead_bytes += objects * bytes;
             return true;
@@ -312,12 +313,12 @@ impl MarkSweep {
         reclaimed: &mut Reclaimed,
     ) {
         let block = self.block(index);
-        let clean = block.class != 0;
+        let backing = Backing::of(block);
         block.age = block.age.saturating_add(1);
-        if !clean && release_after != 0 && block.age >= release_after {
+        if backing == Backing::Dirty && release_after != 0 && block.age >= release_after {
             due.extend(self, index, reclaimed);
         } else {
-            self.pool.put(&self.layout, index, clean);
+            self.pool.put(&self.layout, index, backing);
         }
     }
 
@@ -520,7 +521,7 @@ impl DueRun {
         if self.blocks > 0 {
             space.layout.release(self.first, self.blocks);
             for index in self.first..self.first + self.blocks {
-                space.pool.put(&space.layout, index, true);
+                space.pool.put(&space.layout, index, Backing::Clean);
             }
             reclaimed.released_blocks += self.blocks as usize;
             self.blocks = 0;

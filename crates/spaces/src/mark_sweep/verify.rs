@@ -62,7 +62,7 @@ impl MarkSweep {
         if small != self.used_small_blocks {
             return fault("used blocks are counted", self.start(0), small);
         }
-        if free != self.pool.dirty() + self.pool.clean() {
+        if free != self.pool.dirty() + self.pool.clean() + self.pool.away() {
             return fault("free blocks are in the pool", self.start(0), free);
         }
         self.verify_queues()?;
@@ -159,6 +159,9 @@ impl MarkSweep {
             Some(index) => fault("runs tile the large part", self.start(index), 0),
             None if used != self.used_large_bytes => {
                 fault("large bytes are counted", self.start(end), used)
+            }
+            None if !self.large.is_counted(&self.layout) => {
+                fault("torn and dirty runs are counted", self.start(end), 0)
             }
             None => Ok(()),
         }

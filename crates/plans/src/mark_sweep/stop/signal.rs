@@ -173,15 +173,19 @@ fn for_each_running(
 #[cold]
 fn tell_of_running(world: &World, mutators: &Mutators, signal: c_int, epoch: u32) {
     for_each_running(world, mutators, epoch, |thread| {
-        let mut line = LineBuffer::<200>::new();
-        // A buffer that truncates takes everything.
-        let _ = writeln!(
-            line,
-            "gleaner: a collection waits for thread {}, which has not stopped for seconds: does it block signal {signal}?",
-            thread.tid.0
-        );
-        STDERR.write_all(line.as_bytes());
+        tell_of("a collection", thread.tid, signal);
     });
+}
+
+fn tell_of(waiting: &str, thread: ThreadId, signal: c_int) {
+    let mut line = LineBuffer::<200>::new();
+    // A buffer that truncates takes everything.
+    let _ = writeln!(
+        line,
+        "gleaner: {waiting} waits for thread {}, which has not stopped for seconds: does it block signal {signal}?",
+        thread.0
+    );
+    STDERR.write_all(line.as_bytes());
 }
 
 fn any_running(world: &World, mutators: &Mutators, epoch: u32) -> bool {
@@ -225,7 +229,16 @@ pub fn hold_thread(world: &World, thread: &Mutator, signal: c_int) -> Sent {
     thread.station.hold();
     STRAY.store(0, Ordering::Relaxed);
     signals::keep_suspend_handler(signal);
+    let (mut losses, mut since) = (0, clock::monotonic_ns());
     while !thread.station.is_held() && !thread.is_blocked() {
+        let now = clock::monotonic_ns();
+        if now - since >= RESEND_AFTER_NS {
+            since = now;
+            losses += 1;
+            if losses == TELL_AFTER {
+                tell_of("GC_suspend_thread", thread.tid, signal);
+            }
+        }
         let ticket = world.ticket();
         let stray = STRAY.load(Ordering::Relaxed) == thread.tid.0 as u32;
         if stray || send(thread.tid, signal)? {
