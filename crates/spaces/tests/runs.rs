@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use gleaner_mem::Address;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, BlockIndex, State};
 use gleaner_spaces::mark_sweep::large_runs::{LargeSpace, Run, blocks_for};
-use gleaner_spaces::mark_sweep::pool::FreePool;
+use gleaner_spaces::mark_sweep::pool::{Backing, FreePool};
 use proptest::prelude::*;
 use support::Reserved;
 
@@ -151,7 +151,7 @@ proptest! {
             if *clean {
                 layout.release(*index, 1);
             }
-            pool.put(layout, *index, *clean);
+            pool.put(layout, *index, if *clean { Backing::Clean } else { Backing::Dirty });
         }
         let dirty = freed.values().filter(|clean| !**clean).count();
         prop_assert_eq!((pool.dirty(), pool.clean()), (dirty, freed.len() - dirty));
@@ -242,7 +242,7 @@ fn what_is_backed_is_a_little_ahead_of_what_was_taken() {
             room.clamp(1, AHEAD)
         };
         assert_eq!(most, expected);
-        pool.put(layout, 5, true);
+        pool.put(layout, 5, Backing::Clean);
         layout.release(5, 1);
         assert_eq!(pool.take_clean(layout, 0).unwrap().index, 5);
         assert_eq!(
