@@ -182,4 +182,42 @@ mod models {
             assert_eq!(guarded.value.with(|value| unsafe { *value }), 2);
         });
     }
+    #[test]
+    fn nobody_waits_at_a_gate_that_is_only_tried() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let guarded = Arc::new(Guarded {
+                gate: Gate::new(),
+                value: UnsafeCell::new(0),
+            });
+            let other = {
+                let guarded = guarded.clone();
+                thread::spawn(move || {
+                    let mut times = 0;
+                    for _ in 0..2 {
+                        if guarded.gate.try_enter() {
+                            // SAFETY: only this thread goes inside.
+                            guarded.value.with_mut(|value| unsafe { *value += 1 });
+                            guarded.gate.leave();
+                            times += 1;
+                        }
+                    }
+                    times
+                })
+            };
+            if guarded.gate.try_close() {
+                // SAFETY: the gate is closed, so nobody writes.
+                let seen = guarded.value.with(|value| unsafe { *value });
+                assert!(seen <= 2);
+                guarded.gate.open();
+            }
+            let times = other.join().unwrap();
+            assert!(
+                guarded.gate.try_close() && !guarded.gate.try_enter() && !guarded.gate.try_close()
+            );
+            // SAFETY: the gate is closed, so nobody writes.
+            assert_eq!(guarded.value.with(|value| unsafe { *value }), times);
+        });
+    }
 }
