@@ -428,6 +428,10 @@ $(LAB_VENV)/made: lab/requirements.lock lab/pyproject.toml
 	$(LAB_VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable lab
 	touch $@
 
+# The lab also runs where it is not a part of this tree.
+LISTS_INSTALLED := import sys, gleaner_lab.start; assert 'installed' in gleaner_lab.__file__; \
+	sys.argv[1:] = ['list']; sys.exit(gleaner_lab.start.main())
+
 .PHONY: lab check-lab test-lab test-experiments lock-lab
 lab: build $(LAB_VENV)/made
 	$(LAB) list
@@ -435,6 +439,11 @@ lab: build $(LAB_VENV)/made
 check-lab: $(LAB_VENV)/made
 	$(LAB_VENV)/bin/ruff check --quiet lab
 	$(LAB_VENV)/bin/ruff format --quiet --check lab
+	rm -rf target/lab/installed
+	$(LAB_VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+		--target target/lab/installed ./lab
+	rm -rf lab/build
+	cd docs && PYTHONPATH=../target/lab/installed ../$(LAB_VENV)/bin/python -P -c "$(LISTS_INSTALLED)" > /dev/null
 
 test-lab: build $(LAB_VENV)/made
 	cd lab && ../$(LAB_VENV)/bin/python -m pytest -q --durations=10

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.experiment import Experiment
-from gleaner_lab.workload import ROOT, Tools
+from gleaner_lab.tree import ROOT
+from gleaner_lab.workload import Tools
 
 #: Libraries of the system are known by the machine's facts.
 SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")

@@ -18,11 +18,11 @@ from gleaner_lab.advise import command as advise
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import MOST_REPETITIONS, Experiment
 from gleaner_lab.failure import Failure, nearest
+from gleaner_lab.tree import ROOT
 
 if TYPE_CHECKING:
     from gleaner_lab.report.modelled import Page
 
-ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "lab" / "experiments"
 RESULTS = ROOT / "target" / "lab"
 #: What is said where a command was stopped that another goes on with.
@@ -304,8 +304,11 @@ def _list(_: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
+    paths = sorted(EXPERIMENTS.glob("*.yaml"))
+    if not paths:
+        raise Failure(f"no experiments in {EXPERIMENTS}; call this in a checkout of the project")
     table = Table("experiment", "question", "runs")
-    for path in sorted(EXPERIMENTS.glob("*.yaml")):
+    for path in paths:
         one = experiments.read(path)
         table.add_row(path.stem, one.question, str(_count(one)))
     Console().print(table)

@@ -36,9 +36,9 @@ from gleaner_lab.heap import GRANULE, EqualPeak, Measure, Options, Sample, media
 from gleaner_lab.schedule import Task
 from gleaner_lab.statistics import paired_ratio
 from gleaner_lab.store import ResultSet
+from gleaner_lab.tree import ROOT
 from gleaner_lab.workload import Tools
 
-ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = ROOT / "target" / "lab" / "scratch"
 #: Runs for each setting near the end of a search.
 SEARCH_RUNS = 3

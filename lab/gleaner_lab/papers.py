@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ import pandas as pd
 from ruamel.yaml import YAML
 
 from gleaner_lab.failure import Failure, nearest
+from gleaner_lab.tree import ROOT
 
-DIRECTORY = Path(__file__).resolve().parents[1] / "papers"
+DIRECTORY = ROOT / "lab" / "papers"
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from gleaner_lab.experiment import Configuration, Experiment, shown
 from gleaner_lab.failure import Failure
 from gleaner_lab.numa.collection import Synchronisation
 from gleaner_lab.numa.locality import Locality
-
-ROOT = Path(__file__).resolve().parents[2]
+from gleaner_lab.tree import ROOT
 
 #: What a finished run tells about itself besides its values.
 Record = dict[str, Any]
