@@ -144,7 +144,7 @@ impl AllocatorLock {
         };
         die(format_args!(
             "the library was called in {}, where {reason} the calling thread would wait for itself for ever: \
-             it holds the allocator lock. Make that call before or after it",
+             it holds the allocator lock. Make that call before that section or after it",
             section.describe(),
         ));
     }
