@@ -75,14 +75,16 @@ mod tests {
 
     const WORDS: usize = 64;
 
-    fn heap() -> Heap {
+    /// Elsewhere: on the stack it would take more than frames of the collector may.
+    #[inline(never)]
+    fn heap() -> Box<Heap> {
         let options = Options {
             reserve: 32 << 20,
             ..Options::DEFAULT
         };
         let (crew, world) = (Box::new(Crew::new()), Box::new(World::new()));
         let (crew, world) = (Box::leak(crew), Box::leak(world));
-        Heap::new(&options, false, Topology::host(), crew, world).unwrap()
+        Box::new(Heap::new(&options, false, Topology::host(), crew, world).unwrap())
     }
 
     /// Which words of a frame are looked at when the collector's frames end at `stack_pointer`.
