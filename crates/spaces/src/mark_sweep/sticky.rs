@@ -15,8 +15,8 @@
 //! a disclaim procedure kept may refer to what is gone.
 //!
 //! # Invariants
-//! - `pages` has what is still to be scanned: bit `n` of a block's byte says that its page `n` counts as written. A
-//!   question sets bits, the worker that looks through a block takes them. They are 0 for blocks without pointers, and all
+//! - `pages` has what is still to be scanned: bit `n` of a block's byte says that its page `n` counts as written; a block of
+//!   the large part has one page. A question sets bits, the worker that looks through a block takes them. They are 0 for blocks without pointers, and all
 //!   ones after a question where all objects are scanned or the kernel was not asked.
 //! - A page that the kernel watches is in use, and its block, or the first block of its large object, is flagged `WATCHED`.
 //! - The shared lists outlive such a collection, except of kinds that mark free cells: those are found by sweeping.
@@ -39,20 +39,24 @@ use super::reclaim::count_marks;
 use super::scan::MarkContext;
 use super::{MARKED, MarkSweep, SweepQueue};
 use crate::mark_sweep::block::{
-    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, FREED, FRESH, QUEUED, RESCAN, SWEPT, State,
-    WATCHED,
+    BLOCK_BYTES, Block, BlockIndex, BlockTable, FREED, FRESH, LARGE_BYTES, QUEUED, RESCAN, SWEPT,
+    State, WATCHED,
 };
 use crate::mark_sweep::kinds::MAX_KINDS;
 use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES, GRANULE};
 
 const PAGE_SHIFT: usize = PAGE_BYTES.trailing_zeros() as usize;
-/// All pages of a block.
+/// All pages of a block of small objects.
 const ALL_PAGES: u8 = (1 << (BLOCK_BYTES / PAGE_BYTES)) - 1;
+// One byte is about one page of a large object.
+const _: () = assert!(LARGE_BYTES == PAGE_BYTES);
 
 /// Which pages of a space were written.
 pub struct WrittenPages {
     /// What tells it.
     pub watch: Watch,
+    table: BlockTable,
+    /// For each block of either part.
     pages: Side<AtomicU8>,
     /// For the verifier.
     ages: Option<Ages>,
@@ -137,11 +141,12 @@ impl Ages {
 
 impl PartAges {
     fn new(layout: &Layout, blocks: Range<BlockIndex>) -> Option<PartAges> {
-        let low = layout.table.start(blocks.start);
-        let bytes = AGED_BYTES.min(blocks.len() << BLOCK_SHIFT);
+        let table = layout.table;
+        let (low, shift) = (table.start(blocks.start), table.shift_of(blocks.start));
+        let bytes = AGED_BYTES.min(blocks.len() << shift);
         Some(PartAges {
             range: low..low.add(bytes),
-            handed_out: Side::new(low, bytes, BLOCK_SHIFT as u32)?,
+            handed_out: Side::new(low, bytes, shift as u32)?,
             written: Side::new(low, bytes, PAGE_SHIFT as u32)?,
         })
     }
@@ -197,36 +202,31 @@ impl WrittenPages {
         self.pages.get(block as usize)
     }
 
-    /// Notes for the verifier what the question that was just answered said of a block.
-    fn note_age(&self, block: &Block, start: Address) {
+    /// Notes for the verifier what the question that was just answered said of a block, whose flags are those of `block`.
+    fn note_age(&self, index: BlockIndex, block: &Block) {
+        let start = self.table.start(index);
         let Some(ages) = &self.ages else { return };
         let Some(part) = ages.part(start) else { return };
         let question = ages.question.load(Ordering::Relaxed);
         if block.has_flag(FRESH) {
             set_age(&part.handed_out, start, question);
         }
-        for page in (0..BLOCK_BYTES).step_by(PAGE_BYTES) {
-            if self.is_written(start.add(page)) {
-                set_age(&part.written, start.add(page), question);
+        let written = self.of(index).load(Ordering::Relaxed);
+        for page in 0..self.table.bytes_of(index, 1) >> PAGE_SHIFT {
+            if written >> page & 1 != 0 {
+                set_age(&part.written, start.add(page << PAGE_SHIFT), question);
             }
         }
-    }
-
-    /// Whether the page of an address counts as written.
-    fn is_written(&self, at: Address) -> bool {
-        let page = (at.word() >> PAGE_SHIFT) % (BLOCK_BYTES / PAGE_BYTES);
-        self.pages.get(self.pages.index(at)).load(Ordering::Relaxed) >> page & 1 != 0
     }
 
     /// Marks the pages of `low..high` as written.
     fn note(&self, low: usize, high: usize) {
         for page in (low..high).step_by(PAGE_BYTES) {
             let at = Address::new(page);
-            let bit = 1 << ((page >> PAGE_SHIFT) % (BLOCK_BYTES / PAGE_BYTES));
+            let index = self.table.index_of(at);
+            let bit = 1 << (at.offset_from(self.table.start(index)) >> PAGE_SHIFT);
             // Relaxed: the world is stopped, and this thread alone writes here.
-            self.pages
-                .get(self.pages.index(at))
-                .fetch_or(bit, Ordering::Relaxed);
+            self.of(index).fetch_or(bit, Ordering::Relaxed);
         }
     }
 }
@@ -252,7 +252,8 @@ impl MarkSweep {
             range(table.large_start, self.layout.end()),
         ];
         let watch = start(&ranges)?;
-        let pages = pages.or_else(|| Side::new(table.heap, table.span, BLOCK_SHIFT as u32));
+        let blocks = self.layout.end() as usize;
+        let pages = pages.or_else(|| Side::new(Address::NULL, blocks, 0));
         let ages = if self.verified {
             Ages::new(&self.layout)
         } else {
@@ -262,6 +263,7 @@ impl MarkSweep {
             Some(pages) if ages.is_some() == self.verified => {
                 self.written = Some(WrittenPages {
                     watch,
+                    table,
                     pages,
                     ages,
                     kept: false,
@@ -316,11 +318,9 @@ impl MarkSweep {
     fn note_ages(&self, written: &WrittenPages) {
         let Some(ages) = &written.ages else { return };
         ages.question.fetch_add(1, Ordering::Relaxed);
-        self.for_each_small_block(|index, block| written.note_age(block, self.start(index)));
+        self.for_each_small_block(|index, block| written.note_age(index, block));
         self.for_each_large(|index, block| {
-            for rest in index..index + block.next {
-                written.note_age(block, self.start(rest));
-            }
+            (index..index + block.next).for_each(|rest| written.note_age(rest, block));
         });
     }
 
@@ -329,7 +329,8 @@ impl MarkSweep {
         let known = |block: &Block| match self.care(block, context) {
             Care::None => Some(0),
             _ if self.is_watched(block, context, asked) => None,
-            _ => Some(ALL_PAGES),
+            _ if block.state == State::Small => Some(ALL_PAGES),
+            _ => Some(1),
         };
         let set = |index: BlockIndex, pages: Option<u8>| {
             if let Some(pages) = pages {
@@ -345,9 +346,8 @@ impl MarkSweep {
             set(index, pages);
         }
         self.for_each_large(|index, block| {
-            for rest in index..index + block.next {
-                set(rest, known(block));
-            }
+            let pages = known(block);
+            (index..index + block.next).for_each(|rest| set(rest, pages));
         });
     }
 
@@ -505,6 +505,24 @@ impl MarkSweep {
         }
     }
 
+    /// The block behind this one, or behind the large object that it belongs to, of whose other blocks nothing is to be looked at.
+    pub(super) fn next_to_look_at(&self, index: BlockIndex) -> BlockIndex {
+        // SAFETY: the table covers the span; while markers run only flags and marks change.
+        let block = |index| unsafe { &*self.layout.table.block(index) };
+        let found: &Block = block(index);
+        let head = match found.state {
+            State::LargeHead => index,
+            State::LargeRest => index - found.inverse,
+            _ => return index + 1,
+        };
+        // Inside of a free run what is no first block any more leads to none that reaches so far.
+        let object: &Block = block(head);
+        match object.state {
+            State::LargeHead => (head + object.next).max(index + 1),
+            _ => index + 1,
+        }
+    }
+
     /// The pages of a block that count as written, once. The kinds whose objects are roots in any collection are left to
     /// those.
     fn take_written(&self, index: BlockIndex, block: &Block, context: &MarkContext) -> u8 {
@@ -576,19 +594,17 @@ impl MarkSweep {
         let mut any = false;
         let mut run: Range<usize> = 0..0;
         for rest in 0..block.next {
-            let pages = self.take_written(index + rest, block, context);
-            any |= pages != 0;
-            for page in 0..BLOCK_BYTES / PAGE_BYTES {
-                let low = (rest as usize * BLOCK_BYTES + page * PAGE_BYTES).min(block.descriptor);
-                if !by_pages || pages >> page & 1 == 0 {
-                    continue;
-                }
-                if run.end != low {
-                    visit_run(start, &run, visit);
-                    run.start = low;
-                }
-                run.end = (low + PAGE_BYTES).min(block.descriptor);
+            let is_written = self.take_written(index + rest, block, context) != 0;
+            any |= is_written;
+            if !by_pages || !is_written {
+                continue;
             }
+            let low = (rest as usize * PAGE_BYTES).min(block.descriptor);
+            if run.end != low {
+                visit_run(start, &run, visit);
+                run.start = low;
+            }
+            run.end = (low + PAGE_BYTES).min(block.descriptor);
         }
         if by_pages {
             visit_run(start, &run, visit);
