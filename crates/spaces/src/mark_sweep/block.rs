@@ -17,11 +17,12 @@
 //!   no fewer blocks than that, and the first has the same number.
 //! - A descriptor in state `LargeRest` leads to its head, `inverse` blocks further down; inside free runs it may be
 //!   stale, then what it leads to is no head or does not reach so far.
-//! - Descriptors of blocks that were never used read as zero, which is `Unused`.
+//! - Descriptors of blocks that were never used read as zero, which is `Unused`. Those of the large part that nobody can
+//!   find who numbers all blocks alike are there as far as `described` says: so a large reservation needs no large table.
 //!
 //! Descriptors change under the allocator lock only; markers read them while the world is stopped.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use gleaner_mem::Address;
 
@@ -182,6 +183,8 @@ pub struct BlockTable {
     pub marks: *mut AtomicU8,
     /// First block of the large part.
     pub large_start: BlockIndex,
+    /// Where it says which block of the large part is the first without a descriptor; 0 if all are. It only grows.
+    pub described: *const AtomicU32,
 }
 
 impl BlockTable {
@@ -213,6 +216,16 @@ impl BlockTable {
         let offset = address.offset_from(self.heap);
         let small = offset.min((self.large_start as usize) << BLOCK_SHIFT);
         ((small >> BLOCK_SHIFT) + ((offset - small) >> LARGE_SHIFT)) as BlockIndex
+    }
+
+    /// The same of any word inside the span, if the block has a descriptor: without one it was never used.
+    #[inline]
+    pub fn described_at(&self, word: usize) -> Option<BlockIndex> {
+        let index = self.index_of(Address::new(word));
+        let is_described = index < self.large_start
+            // SAFETY: a word before the descriptor table, which stays mapped. What it says was mapped before it was said.
+            || index < unsafe { (*self.described).load(Ordering::Acquire) };
+        is_described.then_some(index)
     }
 
     /// log2 of the bytes of a block.
@@ -301,8 +314,8 @@ impl BlockTable {
     #[cold]
     #[inline(never)]
     fn resolve_large(&self, word: usize) -> Option<Resolved> {
-        let index = self.index_of(Address::new(word));
-        // SAFETY: the descriptor table covers the span; the lock holder alone changes descriptors, and nobody in a
+        let index = self.described_at(word)?;
+        // SAFETY: the block has a descriptor; the lock holder alone changes descriptors, and nobody in a
         // stopped world.
         let found = unsafe { &*self.block(index) };
         let head = match found.state {
@@ -346,6 +359,7 @@ mod tests {
             blocks: core::ptr::null_mut(),
             marks: core::ptr::null_mut(),
             large_start: 3,
+            described: &AtomicU32::new(6),
         };
         let blocks = 3 + 5 * (BLOCK_BYTES / LARGE_BYTES) as BlockIndex;
         let mut at = heap;
@@ -354,6 +368,8 @@ mod tests {
             assert_eq!((table.start(index), table.bytes_of(index, 1)), (at, bytes));
             for inside in [0, 1, bytes / 2, bytes - 1] {
                 assert_eq!(table.index_of(at.add(inside)), index);
+                let described = (index < 6).then_some(index);
+                assert_eq!(table.described_at(at.add(inside).word()), described);
                 let as_small = (at.add(inside).offset_from(heap) >> BLOCK_SHIFT) as BlockIndex;
                 assert_eq!(as_small >= 3, index >= 3, "the same part");
                 assert!(as_small < blocks);

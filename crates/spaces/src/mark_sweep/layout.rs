@@ -1,7 +1,7 @@
 //! The reserved address range of a heap and how it is committed.
 //!
 //! One reservation holds, in this order: the small part, the large part, the descriptor table, the mark table of the
-//! small part. Where no limit counts addresses, and the heap is a multiple of 4 GiB as it is by default, a part that nobody uses
+//! small part. The first entry of the descriptor table is no descriptor, but says how far they go. Where no limit counts addresses, and the heap is a multiple of 4 GiB as it is by default, a part that nobody uses
 //! lies ahead. Nothing is writable until it is committed, in steps that grow with what was committed before; what was
 //! committed stays so, and memory goes back to the system by release, never by unmapping. So what counts as data
 //! (`RLIMIT_DATA`, `vm.overcommit_memory=2`) is what was committed, and few mappings are needed: the committed part of
@@ -14,7 +14,7 @@
 //!
 //! All methods run under the allocator lock or during start-up.
 
-use core::sync::atomic::AtomicU8;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use gleaner_base::sync::model_size;
 use gleaner_mem::{Address, zero};
@@ -67,6 +67,8 @@ pub struct Layout {
     marks_committed: BlockIndex,
     small_end: BlockIndex,
     end: BlockIndex,
+    /// The end of the descriptor table, as far as it is reserved or mapped.
+    table_end: Address,
     /// Bytes reserved, and how many of them lie ahead of the heap.
     reserved: usize,
     ahead: usize,
@@ -138,10 +140,10 @@ impl Layout {
             None => (memory::reserve(reserved, STEP_BYTES)?, 0, reserved),
         };
         let heap = Address::of(base.as_ptr()).add(ahead);
-        // Any word may look like an address in the span, so the whole descriptor table must be readable from the
-        // start. It becomes writable with the blocks that it describes: memory that cannot be written is no data, which
+        // Any word may look like an address in the span, so all descriptors that one may lead to at once must be readable from
+        // the start. The table becomes writable with the blocks that it describes: memory that cannot be written is no data, which
         // the system may limit, and takes no memory.
-        if !make_readable(heap.add(span), table_bytes(span, small)) {
+        if !make_readable(heap.add(span), readable_bytes(span)) || !commit_end(heap, span) {
             // SAFETY: just reserved, and nobody knows it. Kept, it would count against the address limit.
             unsafe { memory::unmap(base, reserved) };
             return None;
@@ -161,9 +163,15 @@ impl Layout {
             let place = memory::place_apart(AHEAD + reserved_for(span, small))?;
             let heap = Address::of(place.as_ptr()).add(AHEAD);
             let table = core::ptr::NonNull::new(heap.add(span).ptr::<u8>())?;
-            match memory::map_at(table, table_bytes(span, small), Access::Read) {
+            match memory::map_at(table, readable_bytes(span), Access::Read) {
                 Ok(()) => {
+                    if !commit_end(heap, span) {
+                        // SAFETY: just mapped, and nobody knows it.
+                        unsafe { memory::unmap(table, readable_bytes(span)) };
+                        return None;
+                    }
                     let mut layout = Layout::at(heap, span, small, executable);
+                    layout.table_end = heap.add(span + readable_bytes(span));
                     (layout.limited, layout.in_pieces) = (true, true);
                     layout.most_torn = memory::most_mappings() / 3 * 2;
                     return Some(layout);
@@ -178,14 +186,18 @@ impl Layout {
     /// A heap at an address, of which nothing is committed. The small part takes the first `small` bytes.
     fn at(heap: Address, span: usize, small: usize, executable: bool) -> Layout {
         let large_start = (small >> BLOCK_SHIFT) as BlockIndex;
+        let table = heap.add(span);
+        let table_end = table.add(table_bytes(span, small));
         Layout {
             table: BlockTable {
                 heap,
                 span,
-                blocks: heap.add(span).ptr(),
-                marks: heap.add(span + table_bytes(span, small)).ptr::<AtomicU8>(),
+                blocks: table.add(size_of::<Block>()).ptr(),
+                marks: table_end.ptr::<AtomicU8>(),
                 large_start,
+                described: table.ptr(),
             },
+            table_end,
             small_committed: 0,
             marks_committed: 0,
             large_committed: large_start,
@@ -265,6 +277,8 @@ impl Layout {
                 0 => return false,
                 blocks => self.large_committed += blocks,
             }
+            // SAFETY: the first entry of the table, which is writable. Who reads this reads descriptors that are mapped.
+            unsafe { &*self.table.described }.fetch_max(self.large_committed, Ordering::Release);
         }
         true
     }
@@ -383,7 +397,9 @@ impl Layout {
         match memory::address_limit() {
             Some(limit) if (limit as usize) < self.reserved => {
                 let committed = with_marks(small + large + STEP_BYTES);
-                let table = self.end as usize * size_of::<Block>();
+                let table = self
+                    .needed_table_end()
+                    .offset_from(self.table.heap.add(self.table.span));
                 committed + table + LEFT_FOR_THE_PROGRAM <= limit as usize
             }
             _ => true,
@@ -402,6 +418,8 @@ impl Layout {
         let (heap, needed) = (self.table.heap, self.needed());
         let start = heap.sub(core::mem::take(&mut self.ahead));
         let end = start.add(core::mem::replace(&mut self.reserved, needed));
+        let table_end = self.needed_table_end().min(self.table_end);
+        let before = core::mem::replace(&mut self.table_end, table_end);
         for (low, high) in [
             (start, heap),
             (heap.add(needed), end),
@@ -414,9 +432,10 @@ impl Layout {
                 self.table.start(self.end),
             ),
             (small_marks, marks_end),
+            (table_end, before),
         ] {
             if let (true, Some(start)) = (low < high, core::ptr::NonNull::new(low.ptr::<u8>())) {
-                // SAFETY: never committed, so nothing is there.
+                // SAFETY: never committed, so nothing is there; no words lead to these descriptors, which `described` leaves out.
                 unsafe { memory::unmap(start, high.offset_from(low)) };
             }
         }
@@ -431,18 +450,41 @@ impl Layout {
         reserved_for(self.table.span, small)
     }
 
-    fn commit_blocks(&self, first: BlockIndex, blocks: BlockIndex) -> bool {
+    /// The end of the descriptors of what is committed and of those that are always readable.
+    fn needed_table_end(&self) -> Address {
+        let readable = readable_bytes(self.table.span);
+        let committed = Address::of(self.table.block(self.large_committed));
+        let always = self.table.heap.add(self.table.span + readable);
+        committed.align_up(memory::page_size()).max(always)
+    }
+
+    fn commit_blocks(&mut self, first: BlockIndex, blocks: BlockIndex) -> bool {
         let (start, bytes) = self.extent(first, blocks);
-        // The first page of descriptors may have been committed with the blocks before.
-        let page = memory::page_size();
-        let low = Address::of(self.table.block(first)).align_down(page);
-        let high = Address::of(self.table.block(first + blocks)).align_up(page);
         let committed =
-            commit(low, high.offset_from(low), false) && self.commit(start, bytes, self.executable);
+            self.commit_descriptors(first, blocks) && self.commit(start, bytes, self.executable);
         if committed && self.huge_pages {
             advise(start, bytes, true);
         }
         committed
+    }
+
+    fn commit_descriptors(&mut self, first: BlockIndex, blocks: BlockIndex) -> bool {
+        // The first page of descriptors may have been committed with the blocks before.
+        let page = memory::page_size();
+        let low = Address::of(self.table.block(first)).align_down(page);
+        let high = Address::of(self.table.block(first + blocks)).align_up(page);
+        let mapped = high.min(self.table_end);
+        if low < mapped && !commit(low, mapped.offset_from(low), false) {
+            return false;
+        }
+        if mapped < high {
+            // Only where the heap is mapped in pieces.
+            if !self.commit(mapped, high.offset_from(mapped), false) {
+                return false;
+            }
+            self.table_end = high;
+        }
+        true
     }
 
     /// Makes a range of the heap or of its marks usable.
@@ -526,9 +568,24 @@ fn blocks_in(span: usize, small: usize) -> usize {
     (small >> BLOCK_SHIFT) + ((span - small) >> LARGE_SHIFT)
 }
 
-/// Bytes of the descriptor table: whole pages.
+/// Bytes of so many descriptors and of the entry before them: whole pages.
+fn entry_bytes(blocks: usize) -> usize {
+    ((1 + blocks) * size_of::<Block>()).next_multiple_of(memory::page_size())
+}
+
+/// Bytes of the descriptor table.
 fn table_bytes(span: usize, small: usize) -> usize {
-    (blocks_in(span, small) * size_of::<Block>()).next_multiple_of(memory::page_size())
+    entry_bytes(blocks_in(span, small))
+}
+
+/// Bytes of that part of it that is readable from the start: what any word of the span leads to if all blocks have 16 KiB.
+fn readable_bytes(span: usize) -> usize {
+    entry_bytes(span >> BLOCK_SHIFT)
+}
+
+/// Makes the entry before the descriptors writable, which says how far they go.
+fn commit_end(heap: Address, span: usize) -> bool {
+    commit(heap.add(span), memory::page_size(), false)
 }
 
 /// Bytes of the heap and its tables.
@@ -623,6 +680,7 @@ mod tests {
             table.heap.add(layout.needed()),
             table.start(layout.small_end),
             table.start(layout.end),
+            layout.table_end,
             Address::of(table.marks_of(layout.small_end)),
         ];
         for place in whose {
