@@ -143,7 +143,7 @@ impl Layout {
         // Any word may look like an address in the span, so all descriptors that one may lead to at once must be readable from
         // the start. The table becomes writable with the blocks that it describes: memory that cannot be written is no data, which
         // the system may limit, and takes no memory.
-        if !make_readable(heap.add(span), readable_bytes(span)) || !commit_end(heap, span) {
+        if !make_readable(heap.add(span), readable_bytes(span)) {
             // SAFETY: just reserved, and nobody knows it. Kept, it would count against the address limit.
             unsafe { memory::unmap(base, reserved) };
             return None;
@@ -165,11 +165,6 @@ impl Layout {
             let table = core::ptr::NonNull::new(heap.add(span).ptr::<u8>())?;
             match memory::map_at(table, readable_bytes(span), Access::Read) {
                 Ok(()) => {
-                    if !commit_end(heap, span) {
-                        // SAFETY: just mapped, and nobody knows it.
-                        unsafe { memory::unmap(table, readable_bytes(span)) };
-                        return None;
-                    }
                     let mut layout = Layout::at(heap, span, small, executable);
                     layout.table_end = heap.add(span + readable_bytes(span));
                     (layout.limited, layout.in_pieces) = (true, true);
@@ -273,11 +268,15 @@ impl Layout {
     pub fn commit_large(&mut self, end: BlockIndex) -> bool {
         while self.large_committed < end {
             let (first, step) = (self.large_committed, step_after(self.committed_bytes().1));
+            let (entry, page) = (Address::of(self.table.described), memory::page_size());
+            if first == self.table.large_start && !commit(entry, page, false) {
+                return false;
+            }
             match self.commit_part(first, self.end, step) {
                 0 => return false,
                 blocks => self.large_committed += blocks,
             }
-            // SAFETY: the first entry of the table, which is writable. Who reads this reads descriptors that are mapped.
+            // SAFETY: the first entry of the table, which is writable by now. Who reads this reads descriptors that are mapped.
             unsafe { &*self.table.described }.fetch_max(self.large_committed, Ordering::Release);
         }
         true
@@ -581,11 +580,6 @@ fn table_bytes(span: usize, small: usize) -> usize {
 /// Bytes of that part of it that is readable from the start: what any word of the span leads to if all blocks have 16 KiB.
 fn readable_bytes(span: usize) -> usize {
     entry_bytes(span >> BLOCK_SHIFT)
-}
-
-/// Makes the entry before the descriptors writable, which says how far they go.
-fn commit_end(heap: Address, span: usize) -> bool {
-    commit(heap.add(span), memory::page_size(), false)
 }
 
 /// Bytes of the heap and its tables.
