@@ -15,8 +15,8 @@
 //! a disclaim procedure kept may refer to what is gone.
 //!
 //! # Invariants
-//! - `pages` has what is still to be scanned: bit `n` of a block's byte says that its page `n` counts as written; a block of
-//!   the large part has one page. A question sets bits, the worker that looks through a block takes them. They are 0 for blocks without pointers, and all
+//! - `pages` has what is still to be scanned: bit `n` of the byte of 16 KiB says that page `n` of these counts as written. Blocks
+//!   of the large part have one page, so a byte may be about several objects, and each worker takes the bits of its own. A question sets bits, the worker that looks through a block takes them. They are 0 for blocks without pointers, and all
 //!   ones after a question where all objects are scanned or the kernel was not asked.
 //! - A page that the kernel watches is in use, and its block, or the first block of its large object, is flagged `WATCHED`.
 //! - The shared lists outlive such a collection, except of kinds that mark free cells: those are found by sweeping.
@@ -39,8 +39,8 @@ use super::reclaim::count_marks;
 use super::scan::MarkContext;
 use super::{MARKED, MarkSweep, SweepQueue};
 use crate::mark_sweep::block::{
-    BLOCK_BYTES, Block, BlockIndex, BlockTable, FREED, FRESH, LARGE_BYTES, QUEUED, RESCAN, SWEPT,
-    State, WATCHED,
+    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, FREED, FRESH, LARGE_BYTES, QUEUED,
+    RESCAN, SWEPT, State, WATCHED,
 };
 use crate::mark_sweep::kinds::MAX_KINDS;
 use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES, GRANULE};
@@ -48,7 +48,7 @@ use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES, GRANULE};
 const PAGE_SHIFT: usize = PAGE_BYTES.trailing_zeros() as usize;
 /// All pages of a block of small objects.
 const ALL_PAGES: u8 = (1 << (BLOCK_BYTES / PAGE_BYTES)) - 1;
-// One byte is about one page of a large object.
+// A bit is about a block of the large part.
 const _: () = assert!(LARGE_BYTES == PAGE_BYTES);
 
 /// Which pages of a space were written.
@@ -56,7 +56,7 @@ pub struct WrittenPages {
     /// What tells it.
     pub watch: Watch,
     table: BlockTable,
-    /// For each block of either part.
+    /// For each 16 KiB of either part.
     pages: Side<AtomicU8>,
     /// For the verifier.
     ages: Option<Ages>,
@@ -198,8 +198,39 @@ fn care_for(described: usize, kind: &Kind, context: &MarkContext) -> Care {
 }
 
 impl WrittenPages {
-    fn of(&self, block: BlockIndex) -> &AtomicU8 {
-        self.pages.get(block as usize)
+    /// The byte that is about a block, and which of its bits are.
+    fn bits_of(&self, block: BlockIndex) -> (&AtomicU8, u8) {
+        let start = self.table.start(block);
+        let bits = match block < self.table.large_start {
+            true => ALL_PAGES,
+            false => page_bit(start),
+        };
+        (self.pages.get(self.pages.index(start)), bits)
+    }
+
+    /// The pages of a block that count as written.
+    fn of(&self, block: BlockIndex) -> u8 {
+        let (byte, bits) = self.bits_of(block);
+        // Relaxed: a worker that takes them has taken the block.
+        byte.load(Ordering::Relaxed) & bits
+    }
+
+    /// The same; they do not count as written any more.
+    fn take(&self, block: BlockIndex) -> u8 {
+        let (byte, bits) = self.bits_of(block);
+        // Relaxed: the cursor of the phase gave the block to one worker, and what was stored was stored before.
+        byte.fetch_and(!bits, Ordering::Relaxed) & bits
+    }
+
+    /// Says of all pages of a block whether they count as written.
+    fn set(&self, block: BlockIndex, is_written: bool) {
+        let (byte, bits) = self.bits_of(block);
+        let wanted = if is_written { bits } else { 0 };
+        let before = byte.load(Ordering::Relaxed);
+        if before & bits != wanted {
+            // Relaxed: the world is stopped, and this thread alone writes here.
+            byte.store(before & !bits | wanted, Ordering::Relaxed);
+        }
     }
 
     /// Notes for the verifier what the question that was just answered said of a block, whose flags are those of `block`.
@@ -211,10 +242,11 @@ impl WrittenPages {
         if block.has_flag(FRESH) {
             set_age(&part.handed_out, start, question);
         }
-        let written = self.of(index).load(Ordering::Relaxed);
-        for page in 0..self.table.bytes_of(index, 1) >> PAGE_SHIFT {
-            if written >> page & 1 != 0 {
-                set_age(&part.written, start.add(page << PAGE_SHIFT), question);
+        let written = self.of(index);
+        for page in (0..self.table.bytes_of(index, 1)).step_by(PAGE_BYTES) {
+            let at = start.add(page);
+            if written & page_bit(at) != 0 {
+                set_age(&part.written, at, question);
             }
         }
     }
@@ -223,10 +255,10 @@ impl WrittenPages {
     fn note(&self, low: usize, high: usize) {
         for page in (low..high).step_by(PAGE_BYTES) {
             let at = Address::new(page);
-            let index = self.table.index_of(at);
-            let bit = 1 << (at.offset_from(self.table.start(index)) >> PAGE_SHIFT);
             // Relaxed: the world is stopped, and this thread alone writes here.
-            self.of(index).fetch_or(bit, Ordering::Relaxed);
+            self.pages
+                .get(self.pages.index(at))
+                .fetch_or(page_bit(at), Ordering::Relaxed);
         }
     }
 }
@@ -252,8 +284,7 @@ impl MarkSweep {
             range(table.large_start, self.layout.end()),
         ];
         let watch = start(&ranges)?;
-        let blocks = self.layout.end() as usize;
-        let pages = pages.or_else(|| Side::new(Address::NULL, blocks, 0));
+        let pages = pages.or_else(|| Side::new(table.heap, table.span, BLOCK_SHIFT as u32));
         let ages = if self.verified {
             Ages::new(&self.layout)
         } else {
@@ -302,7 +333,7 @@ impl MarkSweep {
     fn count_written(&self, written: &WrittenPages, context: &MarkContext) -> usize {
         let count =
             |index: BlockIndex, block: &Block| match self.is_watched(block, context, Asked::Old) {
-                true => written.of(index).load(Ordering::Relaxed).count_ones() as usize,
+                true => written.of(index).count_ones() as usize,
                 false => 0,
             };
         let mut pages = 0;
@@ -327,27 +358,26 @@ impl MarkSweep {
     /// Sets the bytes of the blocks about which the kernel is not asked. Those of others keep what was not looked at yet.
     fn set_all_pages(&self, written: &WrittenPages, context: &MarkContext, asked: Asked) {
         let known = |block: &Block| match self.care(block, context) {
-            Care::None => Some(0),
+            Care::None => Some(false),
             _ if self.is_watched(block, context, asked) => None,
-            _ if block.state == State::Small => Some(ALL_PAGES),
-            _ => Some(1),
+            _ => Some(true),
         };
-        let set = |index: BlockIndex, pages: Option<u8>| {
-            if let Some(pages) = pages {
-                written.of(index).store(pages, Ordering::Relaxed);
+        let set = |index: BlockIndex, is_written: Option<bool>| {
+            if let Some(is_written) = is_written {
+                written.set(index, is_written);
             }
         };
         for index in 0..self.pool.frontier() {
             let block = self.block(index);
-            let pages = match block.state {
+            let is_written = match block.state {
                 State::Small => known(block),
-                _ => Some(0),
+                _ => Some(false),
             };
-            set(index, pages);
+            set(index, is_written);
         }
         self.for_each_large(|index, block| {
-            let pages = known(block);
-            (index..index + block.next).for_each(|rest| set(rest, pages));
+            let is_written = known(block);
+            (index..index + block.next).for_each(|rest| set(rest, is_written));
         });
     }
 
@@ -355,12 +385,10 @@ impl MarkSweep {
     pub(super) fn forget_written(&self) {
         let Some(written) = &self.written else { return };
         for index in 0..self.pool.frontier() {
-            written.of(index).store(0, Ordering::Relaxed);
+            written.set(index, false);
         }
         self.for_each_large(|index, block| {
-            for rest in index..index + block.next {
-                written.of(rest).store(0, Ordering::Relaxed);
-            }
+            (index..index + block.next).for_each(|rest| written.set(rest, false));
         });
     }
 
@@ -493,8 +521,7 @@ impl MarkSweep {
         let block: &Block = unsafe { &*self.layout.table.block(index) };
         let is_written = |at: BlockIndex| {
             let written = self.written.as_ref();
-            // Relaxed: a worker that takes them has taken the block.
-            written.is_some_and(|written| written.of(at).load(Ordering::Relaxed) != 0)
+            written.is_some_and(|written| written.of(at) != 0)
         };
         match block.state {
             State::Small => block.has_flag(RESCAN) || is_written(index),
@@ -527,9 +554,8 @@ impl MarkSweep {
     /// those.
     fn take_written(&self, index: BlockIndex, block: &Block, context: &MarkContext) -> u8 {
         match &self.written {
-            // Relaxed: the cursor of the phase gave the block to one worker, and what was stored was stored before.
-            Some(written) if written.of(index).load(Ordering::Relaxed) != 0 => {
-                let pages = written.of(index).swap(0, Ordering::Relaxed);
+            Some(written) if written.of(index) != 0 => {
+                let pages = written.take(index);
                 if self.care(block, context) == Care::Roots {
                     return 0;
                 }
@@ -634,6 +660,11 @@ impl MarkSweep {
         self.for_each_small_block(|_, block| block.clear_flag(FRESH));
         self.for_each_large(|_, block| block.clear_flag(FRESH));
     }
+}
+
+/// The bit of the page of an address.
+fn page_bit(at: Address) -> u8 {
+    1 << ((at.word() >> PAGE_SHIFT) % (BLOCK_BYTES / PAGE_BYTES))
 }
 
 /// The pages of a block that a part of it touches.
