@@ -315,22 +315,23 @@ impl BlockTable {
     #[inline(never)]
     fn resolve_large(&self, word: usize) -> Option<Resolved> {
         let index = self.described_at(word)?;
-        // SAFETY: the block has a descriptor; the lock holder alone changes descriptors, and nobody in a
-        // stopped world.
+        // SAFETY: the block has a descriptor; the lock holder alone changes descriptors, and nobody in a stopped world.
         let found = unsafe { &*self.block(index) };
-        let head = match found.state {
-            State::LargeHead => index,
-            State::LargeRest => index - found.inverse,
+        let distance = match found.state {
+            State::LargeHead => 0,
+            State::LargeRest => found.inverse,
             _ => return None,
         };
-        let block = self.block(head);
+        let block = self.block(index - distance);
         // SAFETY: the head of a large object is inside the span.
         let object = unsafe { &*block };
-        let base = self.start(head);
         if object.state != State::LargeHead {
             return None;
         }
-        let displacement = word - base.word();
+        // The heap and its large part begin at whole pages.
+        let inside = word & (LARGE_BYTES - 1);
+        let displacement = ((distance as usize) << LARGE_SHIFT) + inside;
+        let base = Address::new(word - displacement);
         let reach = if object.has_flag(IGNORE_OFF_PAGE) {
             FIRST_PAGE.min(object.bytes)
         } else {
