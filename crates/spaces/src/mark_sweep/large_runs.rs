@@ -189,7 +189,7 @@ impl LargeSpace {
         &mut self,
         layout: &Layout,
         enough: usize,
-        mut due: impl FnMut(BlockIndex, &Block) -> bool,
+        mut due: impl FnMut(BlockIndex, &mut Block) -> bool,
     ) -> usize {
         let mut released = 0;
         let mut run = layout.table.large_start;

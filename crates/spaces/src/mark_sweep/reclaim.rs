@@ -435,17 +435,12 @@ impl MarkSweep {
 
     fn release_old_runs(&mut self, release_after: u8, reclaimed: &mut Reclaimed) {
         let MarkSweep { large, layout, .. } = self;
-        if release_after != 0 {
-            // What this reclaim freed has age 0. Before runs age, since an age ends where the option does.
-            reclaimed.released_bytes +=
-                large.release(layout, usize::MAX, |_, block| block.age >= release_after);
-        }
-        large.for_each_run(layout, |index| {
-            // SAFETY: a run's head lies in the committed range and the lock is held.
-            let block = unsafe { &mut *layout.table.block(index) };
-            if block.state == State::Free {
-                block.age = block.age.saturating_add(1);
-            }
+        // What this reclaim freed has age 0. Runs age after they were asked, since an age ends where the option does; clean ones
+        // need none.
+        reclaimed.released_bytes += large.release(layout, usize::MAX, |_, block| {
+            let is_due = release_after != 0 && block.age >= release_after;
+            block.age = block.age.saturating_add(1);
+            is_due
         });
     }
 
