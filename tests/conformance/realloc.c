@@ -189,7 +189,7 @@ static void grows_into_free_memory(void)
     size_t used = GC_get_heap_size() - GC_get_free_bytes();
     CHECK_OP(used, <, before);
     CHECK_OP(used, >, before - 100000);
-    CHECK_PTR(make(20000), p + 163840); /* the rest is free */
+    CHECK_PTR(make(20000), p + 151552); /* the rest is free */
     CHECK_LE(moves_of(GC_malloc, 2000), 10);
     check_alive();
 }

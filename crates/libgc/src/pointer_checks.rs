@@ -54,8 +54,8 @@ pub fn extent(pointer: Address) -> Option<(Address, usize)> {
     if !table.contains(pointer.word()) {
         return None;
     }
-    let index = table.index_of(pointer);
-    // SAFETY: the index lies in the span.
+    let index = table.described_at(pointer.word())?;
+    // SAFETY: the block has a descriptor.
     let block = unsafe { &*table.block(index) };
     let head = match block.state {
         State::Small => {

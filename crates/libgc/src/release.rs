@@ -426,8 +426,10 @@ pub extern "C-unwind" fn GC_is_heap_ptr(address: *const c_void) -> c_int {
     if !is_ready() || !table().contains(address as usize) {
         return 0;
     }
-    let index = table().index_of(Address::of(address));
-    // SAFETY: the index lies in the span; the state is one byte.
+    let Some(index) = table().described_at(address as usize) else {
+        return 0;
+    };
+    // SAFETY: the block has a descriptor; the state is one byte.
     let state = unsafe { (*table().block(index)).state };
     c_int::from(matches!(
         state,

@@ -28,13 +28,13 @@ fn free_memory_goes_back_after_so_many_collections() {
             // The first one finds the object dead.
             let released = loop {
                 space.0.clear_marks();
-                let released = space.0.reclaim(after).released_blocks;
+                let released = space.0.reclaim(after).released_bytes;
                 if released > 0 || collections > 2 * usize::from(after) {
                     break released;
                 }
                 collections += 1;
             };
-            let all = if large { 3 } else { 1 };
+            let all = if large { 3 * BLOCK } else { BLOCK };
             assert_eq!(
                 (released, collections),
                 (all, usize::from(after)),
@@ -42,7 +42,7 @@ fn free_memory_goes_back_after_so_many_collections() {
             );
             space.0.clear_marks();
             assert_eq!(
-                space.0.reclaim(after).released_blocks,
+                space.0.reclaim(after).released_bytes,
                 0,
                 "it went back once"
             );
@@ -183,7 +183,7 @@ fn what_is_backed_ahead_gives_way() {
     while space.0.dirty_bytes() == 0 {
         space.0.allocate_small(NORMAL, class_of(2000)).unwrap();
     }
-    let ahead = space.0.dirty_bytes() / BLOCK;
+    let ahead = space.0.dirty_bytes();
     assert_eq!(space.0.release_dirty(usize::MAX), ahead);
     assert_eq!(space.0.dirty_bytes(), 0);
 }

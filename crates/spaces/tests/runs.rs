@@ -6,8 +6,9 @@ mod support;
 use std::collections::BTreeMap;
 
 use gleaner_mem::Address;
-use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, BlockIndex, State};
+use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, BlockIndex, LARGE_BYTES, State};
 use gleaner_spaces::mark_sweep::large_runs::{LargeSpace, Run, blocks_for};
+use gleaner_spaces::mark_sweep::layout::Layout;
 use gleaner_spaces::mark_sweep::pool::{Backing, FreePool};
 use proptest::prelude::*;
 use support::Reserved;
@@ -23,7 +24,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let length = prop_oneof![8 => 1..40u32, 2 => 40..300u32, 1 => 1000..1100u32];
+    let length = prop_oneof![8 => 1..80u32, 2 => 80..600u32, 1 => 2000..2200u32];
     prop_oneof![
         6 => length.prop_map(Step::Take),
         5 => any::<usize>().prop_map(Step::Give),
@@ -59,18 +60,21 @@ fn joined(
     runs
 }
 
-fn write(start: Address, blocks: BlockIndex) {
-    for page in (0..blocks as usize * BLOCK_BYTES).step_by(4096) {
-        // SAFETY: the run was just taken, and is committed.
-        unsafe { start.add(page + 8).store(1) };
-    }
+/// The second word of each page of a run.
+fn words(layout: &Layout, first: BlockIndex, blocks: BlockIndex) -> impl Iterator<Item = Address> {
+    let start = layout.table.start(first);
+    let bytes = layout.table.bytes_of(first, blocks);
+    (8..bytes).step_by(4096).map(move |at| start.add(at))
 }
 
-fn is_zero(start: Address, blocks: BlockIndex) -> bool {
+fn write(layout: &Layout, first: BlockIndex, blocks: BlockIndex) {
+    // SAFETY: the run was just taken, and is committed.
+    words(layout, first, blocks).for_each(|word| unsafe { word.store(1) });
+}
+
+fn is_zero(layout: &Layout, first: BlockIndex, blocks: BlockIndex) -> bool {
     // SAFETY: the callers ask about a run that they have just taken, which is committed.
-    (0..blocks as usize * BLOCK_BYTES)
-        .step_by(4096)
-        .all(|page| unsafe { start.add(page + 8).load() } == 0)
+    words(layout, first, blocks).all(|word| unsafe { word.load() } == 0)
 }
 
 proptest! {
@@ -101,8 +105,8 @@ proptest! {
                     let before = used.range(..run.first).next_back();
                     prop_assert!(before.is_none_or(|(first, length)| first + length <= run.first), "overlaps");
                     prop_assert!(run.first >= start && run.first + blocks <= large.frontier());
-                    prop_assert!(!run.clean || is_zero(layout.table.start(run.first), blocks), "clean is zero");
-                    write(layout.table.start(run.first), blocks);
+                    prop_assert!(!run.clean || is_zero(layout, run.first, blocks), "clean is zero");
+                    write(layout, run.first, blocks);
                     describe(layout, run.first, blocks);
                     used.insert(run.first, blocks);
                 }
@@ -114,9 +118,9 @@ proptest! {
                 }
                 Step::Give(_) => {}
                 Step::Release(enough) => {
-                    let before = large.dirty_blocks();
+                    let (before, enough) = (large.dirty_bytes(), enough * LARGE_BYTES);
                     let released = large.release(layout, enough, |_, _| true);
-                    prop_assert_eq!(large.dirty_blocks(), before - released);
+                    prop_assert_eq!(large.dirty_bytes(), before - released);
                     prop_assert!(released >= enough.min(before));
                 }
             }
@@ -143,8 +147,8 @@ proptest! {
         for number in 0..takes {
             let taken = pool.take_clean(layout, 0).unwrap();
             prop_assert_eq!((taken.index, taken.clean), (number, true));
-            prop_assert!(is_zero(layout.table.start(number), 1));
-            write(layout.table.start(number), 1);
+            prop_assert!(is_zero(layout, number, 1));
+            write(layout, number, 1);
         }
         let freed: BTreeMap<BlockIndex, bool> = freed.into_iter().filter(|(index, _)| *index < takes).collect();
         for (index, clean) in &freed {
@@ -166,7 +170,7 @@ proptest! {
         }
         while pool.clean() > 0 {
             let taken = pool.take_clean(layout, 0).unwrap();
-            prop_assert!(is_zero(layout.table.start(taken.index), 1), "clean is zero");
+            prop_assert!(is_zero(layout, taken.index, 1), "clean is zero");
             seen.push(taken.index);
         }
         seen.sort_unstable();
@@ -176,11 +180,7 @@ proptest! {
 }
 
 /// What the space above writes into the descriptors of a run that it uses.
-fn describe(
-    layout: &gleaner_spaces::mark_sweep::layout::Layout,
-    first: BlockIndex,
-    blocks: BlockIndex,
-) {
+fn describe(layout: &Layout, first: BlockIndex, blocks: BlockIndex) {
     for distance in 0..blocks {
         // SAFETY: blocks of a run that was just taken.
         let block = unsafe { &mut *layout.table.block(first + distance) };
@@ -195,10 +195,7 @@ fn describe(
 }
 
 /// Blocks from `first` on, up to the first page that no memory backs.
-fn backed_from(
-    layout: &gleaner_spaces::mark_sweep::layout::Layout,
-    first: BlockIndex,
-) -> BlockIndex {
+fn backed_from(layout: &Layout, first: BlockIndex) -> BlockIndex {
     let mut pages = [0u8; BLOCK_BYTES / 4096];
     let is_backed = |block: &BlockIndex| {
         let start = layout.table.start(*block).ptr();
@@ -256,7 +253,7 @@ fn what_is_backed_is_a_little_ahead_of_what_was_taken() {
 #[test]
 fn the_number_of_blocks_is_rounded_up_and_does_not_overflow() {
     assert_eq!(blocks_for(1), Some(1));
-    assert_eq!(blocks_for(BLOCK_BYTES), Some(1));
-    assert_eq!(blocks_for(BLOCK_BYTES + 1), Some(2));
+    assert_eq!(blocks_for(LARGE_BYTES), Some(1));
+    assert_eq!(blocks_for(LARGE_BYTES + 1), Some(2));
     assert_eq!(blocks_for(usize::MAX), None);
 }

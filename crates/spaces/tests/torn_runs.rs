@@ -78,7 +78,7 @@ fn nth(objects: &Objects, which: usize) -> Option<(Address, usize)> {
     all.nth(which % objects.len().max(1))
 }
 
-/// Every page that no object reaches is without access, and so is every free block.
+/// Every page that no object reaches is without access, and so is every free block. Objects take all of their runs.
 fn nothing_is_left(space: &Space) -> bool {
     let table = space.0.layout.table;
     let (mut run, mut nothing) = (table.large_start, true);
@@ -91,13 +91,13 @@ fn nothing_is_left(space: &Space) -> bool {
     while run < space.0.large_frontier() {
         // SAFETY: the first descriptor of a run.
         let block = unsafe { &*table.block(run) };
-        let used = match block.state {
-            State::LargeHead => block.bytes.next_multiple_of(PAGE),
-            _ => 0,
-        };
-        let start = table.start(run).word();
-        for page in (used..block.next as usize * BLOCK_BYTES).step_by(PAGE) {
-            nothing &= !memory::is_readable(start + page, PAGE);
+        let (start, bytes) = (table.start(run).word(), table.bytes_of(run, block.next));
+        if block.state == State::LargeHead {
+            nothing &= bytes == block.bytes.next_multiple_of(PAGE);
+        } else {
+            nothing &= (start..start + bytes)
+                .step_by(PAGE)
+                .all(|page| !memory::is_readable(page, PAGE));
         }
         run += block.next;
     }
@@ -181,25 +181,33 @@ fn what_was_given_back_between_is_mapped_when_it_is_needed() {
     let mut space = Space::in_pieces();
     let bytes = BLOCK_BYTES + 100;
     let objects: Vec<Address> = (0..8).map(|_| space.large(NORMAL, bytes)).collect();
+    let taken = bytes.next_multiple_of(PAGE);
+    for (one, next) in objects.iter().zip(&objects[1..]) {
+        assert_eq!(next.offset_from(*one), taken, "no page lies between them");
+    }
     space.0.free(objects[3]).unwrap();
     assert!(space.0.give_back_between());
     assert!(!memory::is_readable(objects[3].word(), PAGE));
-    assert!(!memory::is_readable(
-        objects[2].word() + BLOCK_BYTES + PAGE,
-        PAGE
-    ));
+    assert!(memory::is_readable(objects[2].word(), taken));
     assert!(!space.0.give_back_between(), "nothing more");
     assert!(
         !space.0.grow_large(objects[2], bytes + PAGE),
         "pages that are not mapped"
     );
+    // Of what is left of the place, a part is used, and the rest waits.
+    let part = space.large(NORMAL, 2 * PAGE + 100);
+    assert_eq!(part, objects[3]);
+    assert!(memory::is_readable(part.word(), 3 * PAGE));
+    assert!(!memory::is_readable(part.word() + 3 * PAGE, PAGE));
+    space.0.free(part).unwrap();
+    assert!(
+        !memory::is_readable(part.word(), PAGE),
+        "with its neighbour"
+    );
     let again = space.large(NORMAL, bytes);
     assert_eq!(again, objects[3]);
-    assert!(memory::is_readable(again.word(), bytes));
-    assert!(!memory::is_readable(
-        again.word() + BLOCK_BYTES + PAGE,
-        PAGE
-    ));
+    assert!(memory::is_readable(again.word(), taken));
+    space.verify();
 }
 
 #[test]

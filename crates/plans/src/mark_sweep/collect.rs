@@ -544,7 +544,7 @@ impl Heap {
         self.space.disclaim_all();
         self.verify_structure();
         record.step(Phase::Resize, |event| {
-            let mut released = reclaimed.released_blocks;
+            let mut released = reclaimed.released_bytes;
             if request.release_all {
                 released += self.space.release_dirty(usize::MAX);
             }
@@ -564,8 +564,7 @@ impl Heap {
         self.totals.reclaimed_bytes = all;
     }
 
-    fn shrink(&mut self, before: usize, released_blocks: usize, client: &dyn Client) {
-        let released = released_blocks * gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
+    fn shrink(&mut self, before: usize, released: usize, client: &dyn Client) {
         let used = self.space.used_bytes();
         let capacity = crate::mark_sweep::decide::heap_size::shrink(
             self.space.capacity,

@@ -16,8 +16,8 @@ use super::cache::{Cache, CellList, LEADS_BACK, LISTED_KINDS, MOST_LISTED};
 use super::pool::Taken;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
 use crate::mark_sweep::block::{
-    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, FRESH, IGNORE_OFF_PAGE, NO_BLOCK, OWNED, SWEPT, State,
-    inverse_of,
+    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, FRESH, IGNORE_OFF_PAGE, LARGE_BYTES, LARGE_SHIFT,
+    NO_BLOCK, OWNED, SWEPT, State, inverse_of,
 };
 use crate::mark_sweep::kinds::{Kind, ThreadLists};
 use crate::mark_sweep::large_runs::{Run, blocks_for};
@@ -34,12 +34,12 @@ pub enum Shortage {
     Range,
 }
 
-const PAGE: usize = 4096;
 /// The most cells that a thread takes off a shared list at once: as many as a magazine brings there.
 const BATCH: [u32; CLASSES] = cells_within(32 << 10, 256);
 
-fn page_bytes(bytes: usize) -> usize {
-    bytes.next_multiple_of(PAGE)
+/// What a large object of so many bytes takes: whole pages.
+pub(super) fn page_bytes(bytes: usize) -> usize {
+    bytes.next_multiple_of(LARGE_BYTES)
 }
 
 impl MarkSweep {
@@ -373,20 +373,17 @@ impl MarkSweep {
         let bytes = bytes
             .checked_next_multiple_of(GRANULE)
             .ok_or(Shortage::Range)?;
-        let extra = if alignment > BLOCK_BYTES {
-            alignment / BLOCK_BYTES - 1
-        } else {
-            0
-        };
+        let extra = (alignment / LARGE_BYTES).saturating_sub(1);
         let blocks = blocks_for(bytes).ok_or(Shortage::Range)?;
         let searched = blocks
             .checked_add(extra as BlockIndex)
             .ok_or(Shortage::Range)?;
         let run = self.take_run(searched, page_bytes(bytes))?;
-        let run = self.align_run(run, blocks, alignment);
-        let run = self.mend(run, bytes)?;
+        let mut run = self.align_run(run, blocks, alignment);
+        if !self.large.mend(&self.layout, &mut run) {
+            return Err(Shortage::System);
+        }
         self.describe_large(run.first, blocks, kind, bytes, ignore_off_page);
-        self.block(run.first).set_torn(run.torn);
         let base = self.start(run.first);
         if described.clear && !run.clean {
             // SAFETY: the run was just taken from the free runs.
@@ -411,7 +408,7 @@ impl MarkSweep {
     }
 
     /// Lengthens the large object at `base` to `bytes` bytes and the rest of their last page where it is, into the
-    /// blocks that it has and what is free behind them. False if its neighbour or the capacity does not allow that.
+    /// pages that it has and what is free behind them. False if its neighbour or the capacity does not allow that.
     pub fn grow_large(&mut self, base: Address, bytes: usize) -> bool {
         let first = self.layout.table.index_of(base);
         let (blocks, old, kind) = {
@@ -422,9 +419,6 @@ impl MarkSweep {
         let (Some(needed), bytes) = (blocks_for(bytes), page_bytes(bytes)) else {
             return false;
         };
-        if self.block(first).is_torn() {
-            return false;
-        }
         let more = bytes - page_bytes(old);
         if self.used_bytes().saturating_add(more) > self.capacity {
             return false;
@@ -438,7 +432,7 @@ impl MarkSweep {
             self.describe_rest(first, blocks..needed);
             self.block(first).next = needed;
             if run.clean {
-                clean_from = (blocks as usize) << BLOCK_SHIFT;
+                clean_from = page_bytes(old);
                 self.make_room(more);
             }
         }
@@ -463,7 +457,7 @@ impl MarkSweep {
             return run;
         }
         let start = self.start(run.first);
-        let before = (start.align_up(alignment).offset_from(start) >> BLOCK_SHIFT) as BlockIndex;
+        let before = (start.align_up(alignment).offset_from(start) >> LARGE_SHIFT) as BlockIndex;
         // Both remainders become runs of their own before they are given back, so that the part in between is used.
         let aligned = run.behind(before).cut(blocks);
         self.describe_large(aligned.first, blocks, 0, 1, false);
@@ -473,17 +467,6 @@ impl MarkSweep {
             }
         }
         aligned
-    }
-
-    /// Maps what an object of so many bytes takes of a torn run.
-    fn mend(&mut self, run: Run, bytes: usize) -> Result<Run, Shortage> {
-        let mut mended = run;
-        let (large, layout) = (&mut self.large, &self.layout);
-        if run.torn && !large.mend(layout, &mut mended, page_bytes(bytes)) {
-            large.give(layout, run);
-            return Err(Shortage::System);
-        }
-        Ok(mended)
     }
 
     fn take_run(&mut self, blocks: BlockIndex, bytes: usize) -> Result<Run, Shortage> {
@@ -537,13 +520,13 @@ impl MarkSweep {
     fn make_room(&mut self, bytes: usize) {
         let backed = self.used_bytes() + self.dirty_bytes() + bytes;
         if backed > self.capacity {
-            self.release_dirty((backed - self.capacity).div_ceil(BLOCK_BYTES));
+            self.release_dirty(backed - self.capacity);
         }
     }
 
-    /// Gives up to `blocks` dirty free blocks back to the system, or what is backed beyond the frontier, if that is more;
-    /// returns how many.
-    pub fn release_dirty(&mut self, blocks: usize) -> usize {
+    /// Gives dirty free blocks of so many bytes back to the system, or what is backed beyond the frontier, or all of a large run,
+    /// if that is more; returns how many bytes.
+    pub fn release_dirty(&mut self, bytes: usize) -> usize {
         let MarkSweep {
             pool,
             large,
@@ -551,8 +534,9 @@ impl MarkSweep {
             ..
         } = self;
         let mut released = pool.release_ahead(layout);
-        released += large.release(layout, blocks.saturating_sub(released), |_, _| true);
-        released + pool.release(layout, blocks.saturating_sub(released))
+        released += large.release(layout, bytes.saturating_sub(released), |_, _| true);
+        let blocks = bytes.saturating_sub(released).div_ceil(BLOCK_BYTES);
+        released + (pool.release(layout, blocks) << BLOCK_SHIFT)
     }
 
     /// Gives the addresses back that no object needs, where they are short and pages are not watched; whether there were any.

@@ -1,21 +1,28 @@
 //! Blocks and their descriptors: the table that answers "which object does this word point to".
 //!
-//! The heap is one reserved span, cut into blocks of 16 KiB. The lower part holds blocks of small objects of one
-//! size and kind each (ISMM 2000, section 3), the upper part runs of blocks that hold one large object each. A flat
-//! table has one 32-byte descriptor per block, so that resolving a word costs one range check, one load of the
-//! descriptor and a multiplication by the reciprocal of the cell size: no division. Marks stand beside the heap, one
-//! byte per object, never in it (ISMM 2000, section 3).
+//! The heap is one reserved span. Its lower part is cut into blocks of 16 KiB, which hold small objects of one size and
+//! kind each (ISMM 2000, section 3), its upper part into blocks of a page, of which runs hold one large object each. A
+//! flat table has one 32-byte descriptor per block of either part, so that resolving a word costs one range check, one
+//! load of the descriptor and a multiplication by the reciprocal of the cell size: no division. Marks stand beside the
+//! heap, one byte per object, never in it (ISMM 2000, section 3).
+//!
+//! What looks for small objects numbers all blocks as if they had 16 KiB. The number that it makes of a word in the large
+//! part is that of a block of that part, though of another one. Such a block is none of small objects, and has no
+//! objects or no reciprocal, so what it says leads to nothing but the search among large objects, which numbers anew.
 //!
 //! # Invariants
 //! - A descriptor in state `Small` has `objects * bytes <= BLOCK_BYTES`, and `inverse` is the reciprocal of `bytes`.
-//! - In other states `objects` is 0, or `inverse` is.
+//! - In other states `objects` is 0, or `inverse` is. No block of the large part is in state `Small`.
+//! - The number of a block of the large part, had all blocks below it 16 KiB, is that of a block of the large part: it has
+//!   no fewer blocks than that, and the first has the same number.
 //! - A descriptor in state `LargeRest` leads to its head, `inverse` blocks further down; inside free runs it may be
 //!   stale, then what it leads to is no head or does not reach so far.
-//! - Descriptors of blocks that were never used read as zero, which is `Unused`.
+//! - Descriptors of blocks that were never used read as zero, which is `Unused`. Those of the large part that nobody can
+//!   find who numbers all blocks alike are there as far as `described` says: so a large reservation needs no large table.
 //!
 //! Descriptors change under the allocator lock only; markers read them while the world is stopped.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use gleaner_mem::Address;
 
@@ -23,14 +30,21 @@ use super::WHITE;
 
 /// log2 of [`BLOCK_BYTES`].
 pub const BLOCK_SHIFT: usize = 14;
-/// Bytes of one block.
+/// Bytes of one block of the small part.
 pub const BLOCK_BYTES: usize = 1 << BLOCK_SHIFT;
+/// log2 of [`LARGE_BYTES`].
+pub const LARGE_SHIFT: usize = 12;
+/// Bytes of one block of the large part: a page, so that no object has pages behind it that it does not need.
+pub const LARGE_BYTES: usize = 1 << LARGE_SHIFT;
 /// The most objects that a block of small objects can hold, and the stride of the mark table.
 pub const MARKS_PER_BLOCK: usize = BLOCK_BYTES / crate::mark_sweep::size_classes::GRANULE;
 
 const INVERSE_SHIFT: u32 = 32;
 
-/// Number of a block, counted from the start of the heap.
+// What numbers all blocks as if they were small finds no number in the large part that is beyond its last block.
+const _: () = assert!(LARGE_SHIFT <= BLOCK_SHIFT);
+
+/// Number of a block, counted from the start of the heap; blocks of the large part go on where those of the small one end.
 pub type BlockIndex = u32;
 
 /// The end of a queue of blocks.
@@ -169,6 +183,8 @@ pub struct BlockTable {
     pub marks: *mut AtomicU8,
     /// First block of the large part.
     pub large_start: BlockIndex,
+    /// Where it says which block of the large part is the first without a descriptor; 0 if all are. It only grows.
+    pub described: *const AtomicU32,
 }
 
 impl BlockTable {
@@ -188,13 +204,44 @@ impl BlockTable {
     /// The first byte of a block.
     #[inline(always)]
     pub fn start(&self, index: BlockIndex) -> Address {
-        self.heap.add((index as usize) << BLOCK_SHIFT)
+        let small = index.min(self.large_start);
+        let large = index - small;
+        self.heap
+            .add(((small as usize) << BLOCK_SHIFT) + ((large as usize) << LARGE_SHIFT))
     }
 
     /// The block that holds an address inside the span.
     #[inline(always)]
     pub fn index_of(&self, address: Address) -> BlockIndex {
-        (address.offset_from(self.heap) >> BLOCK_SHIFT) as BlockIndex
+        let offset = address.offset_from(self.heap);
+        let small = offset.min((self.large_start as usize) << BLOCK_SHIFT);
+        ((small >> BLOCK_SHIFT) + ((offset - small) >> LARGE_SHIFT)) as BlockIndex
+    }
+
+    /// The same of any word inside the span, if the block has a descriptor: without one it was never used.
+    #[inline]
+    pub fn described_at(&self, word: usize) -> Option<BlockIndex> {
+        let index = self.index_of(Address::new(word));
+        let is_described = index < self.large_start
+            // SAFETY: a word before the descriptor table, which stays mapped. What it says was mapped before it was said.
+            || index < unsafe { (*self.described).load(Ordering::Acquire) };
+        is_described.then_some(index)
+    }
+
+    /// log2 of the bytes of a block.
+    #[inline]
+    pub fn shift_of(&self, index: BlockIndex) -> usize {
+        if index < self.large_start {
+            BLOCK_SHIFT
+        } else {
+            LARGE_SHIFT
+        }
+    }
+
+    /// Bytes of neighbouring blocks of one part.
+    #[inline]
+    pub fn bytes_of(&self, first: BlockIndex, blocks: BlockIndex) -> usize {
+        (blocks as usize) << self.shift_of(first)
     }
 
     /// The first mark byte of a block of small objects.
@@ -213,8 +260,9 @@ impl BlockTable {
         // SAFETY: the descriptor table covers the span; unused entries read as zero. Only the lock holder or, in a
         // stopped world, nobody changes descriptors.
         let descriptor = unsafe { &*block };
+        // So is the descriptor of any word in the large part, whose own block has another number.
         if descriptor.state != State::Small {
-            return self.resolve_large(word, index);
+            return self.resolve_large(word);
         }
         let inside = offset & (BLOCK_BYTES - 1);
         let object = (inside * descriptor.inverse as usize) >> INVERSE_SHIFT;
@@ -243,7 +291,8 @@ impl BlockTable {
         let descriptor = unsafe { &*block };
         let product = (offset & (BLOCK_BYTES - 1)) * descriptor.inverse as usize;
         let object = product >> INVERSE_SHIFT;
-        // What is left of the product is less than the reciprocal only at the first byte of a cell, and never where that is 0.
+        // What is left of the product is less than the reciprocal only at the first byte of a cell, and never where that is 0,
+        // as it is, or there are no objects, in whatever block of the large part the number of a word there is.
         if object < usize::from(descriptor.objects) && (product as u32) < descriptor.inverse {
             // SAFETY: `object` is below the number of cells, at most MARKS_PER_BLOCK.
             let mark = unsafe { self.marks.add(index * MARKS_PER_BLOCK + object) };
@@ -264,23 +313,25 @@ impl BlockTable {
 
     #[cold]
     #[inline(never)]
-    fn resolve_large(&self, word: usize, index: BlockIndex) -> Option<Resolved> {
-        // SAFETY: the descriptor table covers the span; the lock holder alone changes descriptors, and nobody in a
-        // stopped world.
+    fn resolve_large(&self, word: usize) -> Option<Resolved> {
+        let index = self.described_at(word)?;
+        // SAFETY: the block has a descriptor; the lock holder alone changes descriptors, and nobody in a stopped world.
         let found = unsafe { &*self.block(index) };
-        let head = match found.state {
-            State::LargeHead => index,
-            State::LargeRest => index - found.inverse,
+        let distance = match found.state {
+            State::LargeHead => 0,
+            State::LargeRest => found.inverse,
             _ => return None,
         };
-        let block = self.block(head);
+        let block = self.block(index - distance);
         // SAFETY: the head of a large object is inside the span.
         let object = unsafe { &*block };
-        let base = self.start(head);
         if object.state != State::LargeHead {
             return None;
         }
-        let displacement = word - base.word();
+        // The heap and its large part begin at whole pages.
+        let inside = word & (LARGE_BYTES - 1);
+        let displacement = ((distance as usize) << LARGE_SHIFT) + inside;
+        let base = Address::new(word - displacement);
         let reach = if object.has_flag(IGNORE_OFF_PAGE) {
             FIRST_PAGE.min(object.bytes)
         } else {
@@ -299,6 +350,35 @@ impl BlockTable {
 mod tests {
     use super::*;
     use crate::mark_sweep::size_classes::CELL_BYTES;
+
+    #[test]
+    fn blocks_of_both_parts_begin_where_the_ones_before_end() {
+        let heap = Address::new(1 << 40);
+        let table = BlockTable {
+            heap,
+            span: 8 * BLOCK_BYTES,
+            blocks: core::ptr::null_mut(),
+            marks: core::ptr::null_mut(),
+            large_start: 3,
+            described: &AtomicU32::new(6),
+        };
+        let blocks = 3 + 5 * (BLOCK_BYTES / LARGE_BYTES) as BlockIndex;
+        let mut at = heap;
+        for index in 0..blocks {
+            let bytes = if index < 3 { BLOCK_BYTES } else { LARGE_BYTES };
+            assert_eq!((table.start(index), table.bytes_of(index, 1)), (at, bytes));
+            for inside in [0, 1, bytes / 2, bytes - 1] {
+                assert_eq!(table.index_of(at.add(inside)), index);
+                let described = (index < 6).then_some(index);
+                assert_eq!(table.described_at(at.add(inside).word()), described);
+                let as_small = (at.add(inside).offset_from(heap) >> BLOCK_SHIFT) as BlockIndex;
+                assert_eq!(as_small >= 3, index >= 3, "the same part");
+                assert!(as_small < blocks);
+            }
+            at = at.add(bytes);
+        }
+        assert_eq!(at, heap.add(table.span));
+    }
 
     #[test]
     fn the_reciprocal_divides_exactly_for_every_class_and_offset() {

@@ -9,11 +9,11 @@ use core::sync::atomic::Ordering;
 
 use gleaner_mem::{Address, zero};
 
-use super::allocate::cookie;
+use super::allocate::{cookie, page_bytes};
 use super::cache::Cache;
 use super::sticky::Unwatched;
 use super::{FREE, MarkSweep, POISON, WHITE};
-use crate::mark_sweep::block::{BLOCK_SHIFT, BlockIndex, FREED, Resolved, State};
+use crate::mark_sweep::block::{BlockIndex, FREED, LARGE_SHIFT, Resolved, State};
 use crate::mark_sweep::kinds::Kind;
 use crate::mark_sweep::size_classes::CELL_BYTES;
 
@@ -252,7 +252,7 @@ impl MarkSweep {
             unsafe { zero::fill(base, bytes & !7, POISON) };
         }
         self.large.give_used(&self.layout, first);
-        self.used_large_bytes -= bytes.next_multiple_of(4096);
+        self.used_large_bytes -= page_bytes(bytes);
         if uncollectable {
             self.uncollectable_bytes = self.uncollectable_bytes.wrapping_sub(bytes);
         }
@@ -270,7 +270,7 @@ impl MarkSweep {
             block.next >= LEAST_LOOKED_AT && layout.is_hardly_backed(run, block.next)
         });
         let least = self.used_bytes().max(self.initial_capacity);
-        let lowered = self.capacity.saturating_sub(released << BLOCK_SHIFT);
+        let lowered = self.capacity.saturating_sub(released);
         self.capacity = lowered.max(least).min(self.capacity);
     }
 }
@@ -279,4 +279,4 @@ impl MarkSweep {
 const DROP: usize = 4;
 
 /// Blocks of a free run that is looked at.
-const LEAST_LOOKED_AT: BlockIndex = ((256 << 10) >> BLOCK_SHIFT) as BlockIndex;
+const LEAST_LOOKED_AT: BlockIndex = ((256 << 10) >> LARGE_SHIFT) as BlockIndex;

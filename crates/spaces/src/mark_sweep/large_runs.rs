@@ -4,24 +4,24 @@
 //! freed run joins its neighbours at once. Free runs hang in bins by length. A run is *clean* while all its pages
 //! read as zero, *dirty* otherwise.
 //!
-//! Where addresses are short (`Layout::is_in_pieces`), a run may be *torn*: the pages behind its object are not mapped, and none
-//! of a free one. Stock libgc has blocks of a page, so under `ulimit -v` whole blocks would leave objects of some pages up to
-//! two fifths less.
+//! Blocks of this part have a page, so a run in use is as long as its object. Where addresses are short
+//! (`Layout::is_in_pieces`), a free run may be *torn*: none of it is mapped. It is clean then.
 //!
 //! # Invariants
 //! - Runs tile the large part from its start to the frontier; no two neighbours are both free.
 //! - A bin's bit is set exactly if the bin is not empty.
-//! - Of a torn run that is in use, no page behind the object's last is touched; of one that is free none, before it is mapped anew.
+//! - Of a torn run no page is touched before it is mapped anew.
 //!
 //! All methods run under the allocator lock.
 
-use crate::mark_sweep::block::{BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, NO_BLOCK, State};
+use crate::mark_sweep::block::{Block, BlockIndex, LARGE_BYTES, LARGE_SHIFT, NO_BLOCK, State};
 use crate::mark_sweep::layout::Layout;
 
-const EXACT_BINS: u32 = 32;
+/// Lengths that have a bin each; of longer runs, four bins share the lengths up to twice as many. The last bin has the rest.
+const EXACT_BINS: u32 = 64;
 const BINS: usize = 128;
 
-/// In `class` of a run's first descriptor: its pages read as zero.
+/// In `class` of a free run's first descriptor: its pages read as zero.
 const CLEAN: u8 = 1;
 /// There too: it is torn.
 const TORN: u8 = 2;
@@ -32,7 +32,7 @@ pub struct LargeSpace {
     occupied: u128,
     frontier: BlockIndex,
     dirty_blocks: usize,
-    /// Torn runs that are in use.
+    /// Torn runs.
     torn: usize,
 }
 
@@ -45,7 +45,7 @@ pub struct Run {
     pub blocks: BlockIndex,
     /// Whether its pages already read as zero.
     pub clean: bool,
-    /// Whether pages of it are not mapped: all of it has to be mapped anew.
+    /// Whether it is not mapped.
     pub torn: bool,
 }
 
@@ -71,7 +71,7 @@ fn bin_of(blocks: BlockIndex) -> usize {
     }
     let log = blocks.ilog2();
     let quarter = (blocks >> (log - 2)) & 3;
-    (EXACT_BINS + (log - 5) * 4 + quarter) as usize
+    ((EXACT_BINS + (log - EXACT_BINS.ilog2()) * 4 + quarter) as usize).min(BINS - 1)
 }
 
 impl LargeSpace {
@@ -91,9 +91,9 @@ impl LargeSpace {
         self.frontier
     }
 
-    /// Blocks in dirty free runs.
-    pub fn dirty_blocks(&self) -> usize {
-        self.dirty_blocks
+    /// Bytes in dirty free runs.
+    pub fn dirty_bytes(&self) -> usize {
+        self.dirty_blocks << LARGE_SHIFT
     }
 
     /// Takes a free run of at least `blocks` blocks out of the bins, cut to size.
@@ -140,14 +140,12 @@ impl LargeSpace {
 
     /// Gives the run of an object back.
     pub fn give_used(&mut self, layout: &Layout, first: BlockIndex) {
-        let head = descriptor(layout, first);
         let run = Run {
             first,
-            blocks: head.next,
+            blocks: descriptor(layout, first).next,
             clean: false,
-            torn: head.is_torn(),
+            torn: false,
         };
-        self.torn -= usize::from(run.torn);
         self.give(layout, run);
     }
 
@@ -170,7 +168,7 @@ impl LargeSpace {
             run = joined(more, run);
         }
         if run.torn {
-            layout.unmap_behind(run.first, run.blocks, 0);
+            layout.unmap_free(run.first, run.blocks);
             run.clean = true;
         }
         self.link(layout, run);
@@ -186,12 +184,12 @@ impl LargeSpace {
         }
     }
 
-    /// Releases dirty free runs for which `due` says so, until `enough` blocks were released; returns how many were.
+    /// Releases dirty free runs for which `due` says so, until `enough` bytes were released; returns how many were.
     pub fn release(
         &mut self,
         layout: &Layout,
         enough: usize,
-        mut due: impl FnMut(BlockIndex, &Block) -> bool,
+        mut due: impl FnMut(BlockIndex, &mut Block) -> bool,
     ) -> usize {
         let mut released = 0;
         let mut run = layout.table.large_start;
@@ -202,7 +200,7 @@ impl LargeSpace {
                 layout.release(run, length);
                 block.class |= CLEAN;
                 self.dirty_blocks -= length as usize;
-                released += length as usize;
+                released += (length as usize) << LARGE_SHIFT;
             }
             run += length;
         }
@@ -227,48 +225,48 @@ impl LargeSpace {
         self.frontier < before
     }
 
-    /// Maps what an object of so many bytes, whole pages, takes of a torn run, and the rest if no more runs may be torn; false if
-    /// the system refuses.
-    pub fn mend(&mut self, layout: &Layout, run: &mut Run, used: usize) -> bool {
-        let whole = (run.blocks as usize) << BLOCK_SHIFT;
-        run.torn = used < whole && self.torn < layout.most_torn();
-        let is_mapped = layout.map_anew(run.first, if run.torn { used } else { whole });
-        self.torn += usize::from(is_mapped && run.torn);
-        is_mapped
-    }
-
-    /// Where addresses are short: gives those of free runs back, and those of the pages behind objects; whether there were any.
-    pub fn tear(&mut self, layout: &Layout) -> bool {
-        let (mut torn, mut any) = (0, false);
-        let mut run = layout.table.large_start;
-        while run < self.frontier && torn < layout.most_torn() {
-            let block = descriptor(layout, run);
-            let length = block.next;
-            let is_free = block.state == State::Free;
-            let used = if is_free { 0 } else { block.bytes };
-            if !block.is_torn() && layout.unmap_behind(run, length, used) {
-                if is_free && !is_clean(block) {
-                    self.dirty_blocks -= length as usize;
-                }
-                block.class = TORN | if is_free { CLEAN } else { 0 };
-                self.torn += usize::from(!is_free);
-                any = true;
-            }
-            torn += usize::from(block.is_torn());
-            run += length;
+    /// Maps a torn run that is to be used, or else takes it back: false if the system refuses.
+    pub fn mend(&mut self, layout: &Layout, run: &mut Run) -> bool {
+        if run.torn && !layout.map_anew(run.first, run.blocks) {
+            self.give(layout, *run);
+            return false;
         }
-        any
+        run.torn = false;
+        true
     }
 
-    /// Whether torn runs in use and dirty blocks are counted.
+    /// Where addresses are short: gives those of free runs back, of the longest first; whether there were any.
+    pub fn tear(&mut self, layout: &Layout) -> bool {
+        let before = self.torn;
+        for bin in (0..BINS).rev() {
+            let mut run = self.bins[bin];
+            while run != NO_BLOCK && self.torn < layout.most_torn() {
+                let block = descriptor(layout, run);
+                if !block.is_torn() && layout.unmap_free(run, block.next) {
+                    if !is_clean(block) {
+                        self.dirty_blocks -= block.next as usize;
+                    }
+                    block.class = TORN | CLEAN;
+                    self.torn += 1;
+                }
+                run = block.next_link();
+            }
+        }
+        self.torn > before
+    }
+
+    /// Whether torn runs and dirty blocks are counted.
     pub fn is_counted(&self, layout: &Layout) -> bool {
         let (mut torn, mut dirty) = (0, 0);
         self.for_each_run(layout, |run| {
             let block = descriptor(layout, run);
-            match block.state {
-                State::Free if !is_clean(block) => dirty += block.next as usize,
-                State::LargeHead if block.is_torn() => torn += 1,
-                _ => {}
+            if block.state == State::Free {
+                torn += usize::from(block.is_torn());
+                dirty += if is_clean(block) {
+                    0
+                } else {
+                    block.next as usize
+                };
             }
         });
         (torn, dirty) == (self.torn, self.dirty_blocks)
@@ -312,6 +310,7 @@ impl LargeSpace {
         }
         self.bins[bin] = first;
         self.occupied |= 1 << bin;
+        self.torn += usize::from(run.torn);
         if !run.clean {
             self.dirty_blocks += blocks as usize;
         }
@@ -350,6 +349,7 @@ impl LargeSpace {
             let next = descriptor(layout, successor).next_link();
             descriptor(layout, successor).set_links(previous, next);
         }
+        self.torn -= usize::from(run.torn);
         if !run.clean {
             self.dirty_blocks -= run.blocks as usize;
         }
@@ -368,14 +368,9 @@ fn joined(run: Run, next: Run) -> Run {
 }
 
 impl Block {
-    /// Whether pages of a run, whose first descriptor this is, are not mapped.
-    pub(crate) fn is_torn(&self) -> bool {
+    /// Whether a free run, whose first descriptor this is, is not mapped.
+    fn is_torn(&self) -> bool {
         self.class & TORN != 0
-    }
-
-    /// Says of a run in use whether it is torn.
-    pub(crate) fn set_torn(&mut self, torn: bool) {
-        self.class = if torn { TORN } else { 0 };
     }
 
     /// The links of a free run share the words that describe objects in a used one.
@@ -407,7 +402,7 @@ fn descriptor(layout: &Layout, index: BlockIndex) -> &mut Block {
     unsafe { &mut *layout.table.block(index) }
 }
 
-/// Blocks needed for `bytes` bytes.
+/// Blocks of the large part needed for `bytes` bytes.
 pub fn blocks_for(bytes: usize) -> Option<BlockIndex> {
-    BlockIndex::try_from(bytes.div_ceil(BLOCK_BYTES)).ok()
+    BlockIndex::try_from(bytes.div_ceil(LARGE_BYTES)).ok()
 }

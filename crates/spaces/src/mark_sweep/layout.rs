@@ -1,7 +1,7 @@
 //! The reserved address range of a heap and how it is committed.
 //!
 //! One reservation holds, in this order: the small part, the large part, the descriptor table, the mark table of the
-//! small part. Where no limit counts addresses, and the heap is a multiple of 4 GiB as it is by default, a part that nobody uses
+//! small part. The first entry of the descriptor table is no descriptor, but says how far they go. Where no limit counts addresses, and the heap is a multiple of 4 GiB as it is by default, a part that nobody uses
 //! lies ahead. Nothing is writable until it is committed, in steps that grow with what was committed before; what was
 //! committed stays so, and memory goes back to the system by release, never by unmapping. So what counts as data
 //! (`RLIMIT_DATA`, `vm.overcommit_memory=2`) is what was committed, and few mappings are needed: the committed part of
@@ -9,12 +9,12 @@
 //!
 //! Where addresses are limited (`RLIMIT_AS`, `ulimit -v`), nothing but the descriptor table is reserved, since what is
 //! reserved counts. The heap has a place far from all others instead, as large as the limit for the small part and twice that for
-//! the large one, of which some may not be mapped (`large_runs`). It is mapped piece by piece: so each part may grow until the limit is reached, and what the heap does not use is the
+//! the large one, of which free runs may not be mapped (`large_runs`). It is mapped piece by piece: so each part may grow until the limit is reached, and what the heap does not use is the
 //! program's. Nobody else maps there unless it asks for these addresses; then the part ends there.
 //!
 //! All methods run under the allocator lock or during start-up.
 
-use core::sync::atomic::AtomicU8;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 use gleaner_base::sync::model_size;
 use gleaner_mem::{Address, zero};
@@ -23,13 +23,13 @@ use gleaner_os::refusal::{self, Limit};
 use gleaner_os::{hugepages, memory, residency};
 
 use crate::mark_sweep::block::{
-    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, MARKS_PER_BLOCK,
+    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, LARGE_SHIFT, MARKS_PER_BLOCK,
 };
 
-/// The most blocks committed at a time: 4 MiB of heap, 256 KiB of marks. The smallest heap follows from it.
-const COMMIT_STEP: BlockIndex = model_size(256, 64) as BlockIndex;
+/// The most bytes committed at a time, with 256 KiB of marks. The smallest heap follows from it.
+const STEP_BYTES: usize = model_size(4 << 20, 1 << 20);
 /// The fewest: a small program under a limit on data needs the rest for itself.
-const LEAST_STEP: BlockIndex = 16;
+const LEAST_STEP: usize = 256 << 10;
 
 /// How many places are tried for a heap that is mapped in pieces.
 const PLACES: usize = 4;
@@ -41,7 +41,6 @@ const PROGRAMS_PART: usize = 64;
 const LEFT_FOR_THE_PROGRAM: usize = 64 << 20;
 const SMALLEST_SPAN: usize = 2 * STEP_BYTES;
 const LARGEST_SPAN: usize = 4 << 40;
-const STEP_BYTES: usize = COMMIT_STEP as usize * BLOCK_BYTES;
 /// What is reserved starts and ends at a multiple of this where it can: then words that lead into the heap have upper halves that
 /// no others have, so that markers tell them quickly ([`super::lines`]).
 const GRAIN: usize = memory::APART;
@@ -68,6 +67,8 @@ pub struct Layout {
     marks_committed: BlockIndex,
     small_end: BlockIndex,
     end: BlockIndex,
+    /// The end of the descriptor table, as far as it is reserved or mapped.
+    table_end: Address,
     /// Bytes reserved, and how many of them lie ahead of the heap.
     reserved: usize,
     ahead: usize,
@@ -75,7 +76,7 @@ pub struct Layout {
     limited: bool,
     /// Whether only the descriptor table is reserved, and all else is mapped when it is committed.
     in_pieces: bool,
-    /// Runs that may be torn at a time: each makes two mappings of one, and the program needs some, too.
+    /// Free runs that may be torn at a time: each makes two mappings of one, and the program needs some, too.
     most_torn: usize,
     executable: bool,
     huge_pages: bool,
@@ -115,7 +116,7 @@ impl Layout {
                 return Ok(layout);
             }
             if span <= SMALLEST_SPAN {
-                let asked = reserved_for(span) + STEP_BYTES; // To align it.
+                let asked = reserved_for(span, span / 2) + STEP_BYTES; // To align it.
                 return Err(ReserveError {
                     asked,
                     limit: refusal::reason(asked, 0),
@@ -128,8 +129,8 @@ impl Layout {
     }
 
     fn try_reserve(span: usize, executable: bool) -> Option<Layout> {
-        let descriptors = (span >> BLOCK_SHIFT) * size_of::<Block>();
-        let reserved = reserved_for(span);
+        let small = span / 2;
+        let reserved = reserved_for(span, small);
         // It takes more addresses, which are not taken from a program that has few of them.
         let apart = (span.is_multiple_of(GRAIN) && memory::address_limit().is_none())
             .then(|| memory::reserve((AHEAD + reserved).next_multiple_of(GRAIN), GRAIN))
@@ -139,10 +140,10 @@ impl Layout {
             None => (memory::reserve(reserved, STEP_BYTES)?, 0, reserved),
         };
         let heap = Address::of(base.as_ptr()).add(ahead);
-        // Any word may look like an address in the span, so the whole descriptor table must be readable from the
-        // start. It becomes writable with the blocks that it describes: memory that cannot be written is no data, which
+        // Any word may look like an address in the span, so all descriptors that one may lead to at once must be readable from
+        // the start. The table becomes writable with the blocks that it describes: memory that cannot be written is no data, which
         // the system may limit, and takes no memory.
-        if !make_readable(heap.add(span), descriptors) {
+        if !make_readable(heap.add(span), readable_bytes(span)) {
             // SAFETY: just reserved, and nobody knows it. Kept, it would count against the address limit.
             unsafe { memory::unmap(base, reserved) };
             return None;
@@ -150,25 +151,22 @@ impl Layout {
         Some(Layout {
             reserved,
             ahead,
-            ..Layout::at(heap, span, executable)
+            ..Layout::at(heap, span, small, executable)
         })
     }
 
     /// A heap far from all others, mapped in pieces; `None` where even the descriptor table is refused. `span` is a multiple of
     /// 8 MiB.
     pub fn in_pieces(span: usize, executable: bool) -> Option<Layout> {
-        let descriptors = (span >> BLOCK_SHIFT) * size_of::<Block>();
+        let small = (span / SMALL_PART).next_multiple_of(STEP_BYTES);
         for _ in 0..PLACES {
-            let place = memory::place_apart(AHEAD + reserved_for(span))?;
+            let place = memory::place_apart(AHEAD + reserved_for(span, small))?;
             let heap = Address::of(place.as_ptr()).add(AHEAD);
             let table = core::ptr::NonNull::new(heap.add(span).ptr::<u8>())?;
-            match memory::map_at(table, descriptors, Access::Read) {
+            match memory::map_at(table, readable_bytes(span), Access::Read) {
                 Ok(()) => {
-                    let mut layout = Layout::at(heap, span, executable);
-                    let small =
-                        (layout.end / SMALL_PART as BlockIndex).next_multiple_of(COMMIT_STEP);
-                    layout.table.large_start = small;
-                    (layout.small_end, layout.large_committed) = (small, small);
+                    let mut layout = Layout::at(heap, span, small, executable);
+                    layout.table_end = heap.add(span + readable_bytes(span));
                     (layout.limited, layout.in_pieces) = (true, true);
                     layout.most_torn = memory::most_mappings() / 3 * 2;
                     return Some(layout);
@@ -180,26 +178,27 @@ impl Layout {
         None
     }
 
-    /// A heap at an address, of which nothing is committed.
-    fn at(heap: Address, span: usize, executable: bool) -> Layout {
-        let blocks = span >> BLOCK_SHIFT;
-        let large_start = blocks / 2;
+    /// A heap at an address, of which nothing is committed. The small part takes the first `small` bytes.
+    fn at(heap: Address, span: usize, small: usize, executable: bool) -> Layout {
+        let large_start = (small >> BLOCK_SHIFT) as BlockIndex;
+        let table = heap.add(span);
+        let table_end = table.add(table_bytes(span, small));
         Layout {
             table: BlockTable {
                 heap,
                 span,
-                blocks: heap.add(span).ptr(),
-                marks: heap
-                    .add(span + blocks * size_of::<Block>())
-                    .ptr::<AtomicU8>(),
-                large_start: large_start as BlockIndex,
+                blocks: table.add(size_of::<Block>()).ptr(),
+                marks: table_end.ptr::<AtomicU8>(),
+                large_start,
+                described: table.ptr(),
             },
+            table_end,
             small_committed: 0,
             marks_committed: 0,
-            large_committed: large_start as BlockIndex,
-            small_end: large_start as BlockIndex,
-            end: blocks as BlockIndex,
-            reserved: reserved_for(span),
+            large_committed: large_start,
+            small_end: large_start,
+            end: blocks_in(span, small) as BlockIndex,
+            reserved: reserved_for(span, small),
             ahead: 0,
             limited: false,
             in_pieces: false,
@@ -214,7 +213,7 @@ impl Layout {
         self.in_pieces
     }
 
-    /// How many runs of the large part may be torn at a time; none where addresses are not limited.
+    /// How many free runs of the large part may be torn at a time; none where addresses are not limited.
     pub fn most_torn(&self) -> usize {
         self.most_torn
     }
@@ -244,12 +243,20 @@ impl Layout {
         self.small_committed
     }
 
+    /// Bytes of the committed blocks of each part.
+    fn committed_bytes(&self) -> (usize, usize) {
+        let large = self.large_committed - self.table.large_start;
+        (
+            (self.small_committed as usize) << BLOCK_SHIFT,
+            (large as usize) << LARGE_SHIFT,
+        )
+    }
+
     /// Makes blocks of the small part below `end` usable; false if the system refuses.
     pub fn commit_small(&mut self, end: BlockIndex) -> bool {
         while self.small_committed < end {
-            let first = self.small_committed;
-            let step = step_after(first).min(self.small_end - first);
-            match self.commit_part(first, step, true) {
+            let (first, step) = (self.small_committed, step_after(self.committed_bytes().0));
+            match self.commit_part(first, self.small_end, step) {
                 0 => return false,
                 blocks => self.small_committed += blocks,
             }
@@ -260,12 +267,17 @@ impl Layout {
     /// Makes blocks of the large part below `end` usable; false if the system refuses.
     pub fn commit_large(&mut self, end: BlockIndex) -> bool {
         while self.large_committed < end {
-            let first = self.large_committed;
-            let step = step_after(first - self.table.large_start).min(self.end - first);
-            match self.commit_part(first, step, false) {
+            let (first, step) = (self.large_committed, step_after(self.committed_bytes().1));
+            let (entry, page) = (Address::of(self.table.described), memory::page_size());
+            if first == self.table.large_start && !commit(entry, page, false) {
+                return false;
+            }
+            match self.commit_part(first, self.end, step) {
                 0 => return false,
                 blocks => self.large_committed += blocks,
             }
+            // SAFETY: the first entry of the table, which is writable by now. Who reads this reads descriptors that are mapped.
+            unsafe { &*self.table.described }.fetch_max(self.large_committed, Ordering::Release);
         }
         true
     }
@@ -279,7 +291,7 @@ impl Layout {
             return;
         };
         // SAFETY: mapped by `commit_part`, and no object is there, nor anything that leads there.
-        if unsafe { memory::unmap(start, blocks as usize * BLOCK_BYTES) } {
+        if unsafe { memory::unmap(start, self.table.bytes_of(end, blocks)) } {
             // SAFETY: descriptors of committed blocks, under the lock: none describes a run any more.
             unsafe {
                 let first = Address::of(self.table.block(end));
@@ -289,23 +301,21 @@ impl Layout {
         }
     }
 
-    /// Where the heap is mapped in pieces: gives the addresses of the pages of a run back that lie behind its first `used` bytes;
-    /// false if there are none, or the system refuses. A run of the small part is one of free blocks, which nobody reads.
-    pub fn unmap_behind(&self, first: BlockIndex, blocks: BlockIndex, used: usize) -> bool {
-        let used = used.next_multiple_of(memory::page_size());
-        let bytes = (blocks as usize * BLOCK_BYTES).saturating_sub(used);
-        let start = core::ptr::NonNull::new(self.table.start(first).add(used).ptr::<u8>());
-        match start {
-            // SAFETY: mapped by `commit_part` or `map_anew`; no object reaches so far, and none lies there.
-            Some(start) if self.in_pieces && bytes > 0 => unsafe { memory::unmap(start, bytes) },
+    /// Where the heap is mapped in pieces: gives the addresses of free blocks back, which nobody reads; false if the system
+    /// refuses.
+    pub fn unmap_free(&self, first: BlockIndex, blocks: BlockIndex) -> bool {
+        let (start, bytes) = self.extent(first, blocks);
+        match core::ptr::NonNull::new(start.ptr::<u8>()) {
+            // SAFETY: mapped by `commit_part` or `map_anew`, and no object lies there.
+            Some(start) if self.in_pieces => unsafe { memory::unmap(start, bytes) },
             _ => false,
         }
     }
 
-    /// Maps the first `bytes` bytes of a run of which nothing is mapped, whole pages that read as zero; false if the system refuses.
-    pub fn map_anew(&self, first: BlockIndex, bytes: usize) -> bool {
-        self.leaves_the_program_its_part(bytes)
-            && self.commit(self.table.start(first), bytes, self.executable)
+    /// Maps blocks whose addresses went back; their pages read as zero. False if the system refuses.
+    pub fn map_anew(&self, first: BlockIndex, blocks: BlockIndex) -> bool {
+        let (start, bytes) = self.extent(first, blocks);
+        self.leaves_the_program_its_part(bytes) && self.commit(start, bytes, self.executable)
     }
 
     /// Whether so many bytes more, mapped in pieces, leave the program its part of an address limit.
@@ -315,18 +325,20 @@ impl Layout {
         bytes.saturating_add(kept) <= left
     }
 
-    /// Commits up to `step` blocks from `first` on, with their marks if they have some: fewer where that is all that a limit
-    /// leaves. Returns how many.
-    fn commit_part(&mut self, first: BlockIndex, step: BlockIndex, marks: bool) -> BlockIndex {
-        let mut step = step;
+    /// Commits up to `step` bytes of the blocks from `first` to `end`, with their marks if they have some: fewer where that is
+    /// all that a limit leaves. Returns how many blocks.
+    fn commit_part(&mut self, first: BlockIndex, end: BlockIndex, step: usize) -> BlockIndex {
+        let has_marks = first < self.table.large_start;
+        let mut step = step.min(self.table.bytes_of(first, end - first));
         while step > 0 {
+            let blocks = (step >> self.table.shift_of(first)) as BlockIndex;
             if self.is_within_address_limit(step)
-                && (!marks || self.commit_marks(first + step))
-                && self.commit_blocks(first, step)
+                && (!has_marks || self.commit_marks(first + blocks))
+                && self.commit_blocks(first, blocks)
             {
-                return step;
+                return blocks;
             }
-            let smaller = (step / 2).max(LEAST_STEP);
+            let smaller = (step / 2).next_multiple_of(BLOCK_BYTES).max(LEAST_STEP);
             step = if smaller < step { smaller } else { 0 };
         }
         0
@@ -369,26 +381,25 @@ impl Layout {
 
     /// Why the system refused to commit more just now.
     pub fn refusal(&self) -> Limit {
-        let large = self.large_committed - self.table.large_start;
-        let step = step_after(self.small_committed.max(large)) as usize;
-        let bytes = step * (BLOCK_BYTES + MARKS_PER_BLOCK);
+        let (small, large) = self.committed_bytes();
+        let bytes = with_marks(step_after(small.max(large)));
         refusal::reason(if self.in_pieces { bytes } else { 0 }, bytes)
     }
 
-    /// Whether an address limit allows so many blocks more. The kernel itself looks only where something is mapped: a limit
+    /// Whether an address limit allows so many bytes more. The kernel itself looks only where something is mapped: a limit
     /// that the program set after the heap was reserved counts for what is committed.
-    fn is_within_address_limit(&self, blocks: BlockIndex) -> bool {
+    fn is_within_address_limit(&self, bytes: usize) -> bool {
         if self.in_pieces {
-            let bytes = blocks as usize * (BLOCK_BYTES + MARKS_PER_BLOCK);
-            return self.leaves_the_program_its_part(bytes);
+            return self.leaves_the_program_its_part(with_marks(bytes));
         }
-        let committed =
-            self.small_committed + (self.large_committed - self.table.large_start) + COMMIT_STEP;
+        let (small, large) = self.committed_bytes();
         match memory::address_limit() {
             Some(limit) if (limit as usize) < self.reserved => {
-                let tables =
-                    (self.end as usize) * size_of::<Block>() + committed as usize * MARKS_PER_BLOCK;
-                committed as usize * BLOCK_BYTES + tables + LEFT_FOR_THE_PROGRAM <= limit as usize
+                let committed = with_marks(small + large + STEP_BYTES);
+                let table = self
+                    .needed_table_end()
+                    .offset_from(self.table.heap.add(self.table.span));
+                committed + table + LEFT_FOR_THE_PROGRAM <= limit as usize
             }
             _ => true,
         }
@@ -403,9 +414,11 @@ impl Layout {
         // Asked again, it gives back nothing: what was given back may be somebody else's by now.
         let small_marks = Address::of(self.table.marks_of(self.small_committed));
         let marks_end = Address::of(self.table.marks_of(self.small_end));
-        let (heap, needed) = (self.table.heap, reserved_for(self.table.span));
+        let (heap, needed) = (self.table.heap, self.needed());
         let start = heap.sub(core::mem::take(&mut self.ahead));
         let end = start.add(core::mem::replace(&mut self.reserved, needed));
+        let table_end = self.needed_table_end().min(self.table_end);
+        let before = core::mem::replace(&mut self.table_end, table_end);
         for (low, high) in [
             (start, heap),
             (heap.add(needed), end),
@@ -418,9 +431,10 @@ impl Layout {
                 self.table.start(self.end),
             ),
             (small_marks, marks_end),
+            (table_end, before),
         ] {
             if let (true, Some(start)) = (low < high, core::ptr::NonNull::new(low.ptr::<u8>())) {
-                // SAFETY: never committed, so nothing is there.
+                // SAFETY: never committed, so nothing is there; no words lead to these descriptors, which `described` leaves out.
                 unsafe { memory::unmap(start, high.offset_from(low)) };
             }
         }
@@ -429,18 +443,47 @@ impl Layout {
         self.end = self.large_committed;
     }
 
-    fn commit_blocks(&self, first: BlockIndex, blocks: BlockIndex) -> bool {
-        let (start, bytes) = (self.table.start(first), blocks as usize * BLOCK_BYTES);
-        // The first page of descriptors may have been committed with the blocks before.
-        let page = memory::page_size();
-        let low = Address::of(self.table.block(first)).align_down(page);
-        let high = Address::of(self.table.block(first + blocks)).align_up(page);
+    /// Bytes of the heap and its tables, without what lies around them.
+    fn needed(&self) -> usize {
+        let small = (self.table.large_start as usize) << BLOCK_SHIFT;
+        reserved_for(self.table.span, small)
+    }
+
+    /// The end of the descriptors of what is committed and of those that are always readable.
+    fn needed_table_end(&self) -> Address {
+        let readable = readable_bytes(self.table.span);
+        let committed = Address::of(self.table.block(self.large_committed));
+        let always = self.table.heap.add(self.table.span + readable);
+        committed.align_up(memory::page_size()).max(always)
+    }
+
+    fn commit_blocks(&mut self, first: BlockIndex, blocks: BlockIndex) -> bool {
+        let (start, bytes) = self.extent(first, blocks);
         let committed =
-            commit(low, high.offset_from(low), false) && self.commit(start, bytes, self.executable);
+            self.commit_descriptors(first, blocks) && self.commit(start, bytes, self.executable);
         if committed && self.huge_pages {
             advise(start, bytes, true);
         }
         committed
+    }
+
+    fn commit_descriptors(&mut self, first: BlockIndex, blocks: BlockIndex) -> bool {
+        // The first page of descriptors may have been committed with the blocks before.
+        let page = memory::page_size();
+        let low = Address::of(self.table.block(first)).align_down(page);
+        let high = Address::of(self.table.block(first + blocks)).align_up(page);
+        let mapped = high.min(self.table_end);
+        if low < mapped && !commit(low, mapped.offset_from(low), false) {
+            return false;
+        }
+        if mapped < high {
+            // Only where the heap is mapped in pieces.
+            if !self.commit(mapped, high.offset_from(mapped), false) {
+                return false;
+            }
+            self.table_end = high;
+        }
+        true
     }
 
     /// Makes a range of the heap or of its marks usable.
@@ -469,11 +512,8 @@ impl Layout {
             (large_start, self.large_committed),
         ] {
             if end > first {
-                advise(
-                    self.table.start(first),
-                    (end - first) as usize * BLOCK_BYTES,
-                    on,
-                );
+                let (start, bytes) = self.extent(first, end - first);
+                advise(start, bytes, on);
             }
         }
     }
@@ -483,9 +523,14 @@ impl Layout {
         self.huge_pages
     }
 
+    /// Where neighbouring blocks of one part are, and how many bytes they have.
+    fn extent(&self, first: BlockIndex, blocks: BlockIndex) -> (Address, usize) {
+        (self.table.start(first), self.table.bytes_of(first, blocks))
+    }
+
     /// Has committed blocks, of which none is in use, backed with memory. With huge pages the first write does as much.
     pub fn populate(&self, first: BlockIndex, blocks: BlockIndex) {
-        let (start, bytes) = (self.table.start(first), blocks as usize * BLOCK_BYTES);
+        let (start, bytes) = self.extent(first, blocks);
         if !self.huge_pages
             && let Some(start) = core::ptr::NonNull::new(start.ptr::<u8>())
         {
@@ -496,15 +541,14 @@ impl Layout {
 
     /// Whether less than a quarter of `blocks` free blocks is in memory.
     pub fn is_hardly_backed(&self, first: BlockIndex, blocks: BlockIndex) -> bool {
-        let bytes = blocks as usize * BLOCK_BYTES;
-        let start = self.table.start(first).ptr::<u8>();
-        core::ptr::NonNull::new(start)
+        let (start, bytes) = self.extent(first, blocks);
+        core::ptr::NonNull::new(start.ptr::<u8>())
             .is_some_and(|start| residency::backed_bytes(start, bytes, bytes / 4) < bytes / 4)
     }
 
     /// Gives the memory of `blocks` blocks back to the system; they read as zero afterwards.
     pub fn release(&self, first: BlockIndex, blocks: BlockIndex) {
-        let (start, bytes) = (self.table.start(first), blocks as usize * BLOCK_BYTES);
+        let (start, bytes) = self.extent(first, blocks);
         let Some(pointer) = core::ptr::NonNull::new(start.ptr::<u8>()) else {
             return;
         };
@@ -518,15 +562,39 @@ impl Layout {
     }
 }
 
-/// Bytes of the heap and its tables.
-fn reserved_for(span: usize) -> usize {
-    let blocks = span >> BLOCK_SHIFT;
-    span + blocks * size_of::<Block>() + blocks / 2 * MARKS_PER_BLOCK
+/// Blocks of both parts, of which the small one has the first `small` bytes of the span.
+fn blocks_in(span: usize, small: usize) -> usize {
+    (small >> BLOCK_SHIFT) + ((span - small) >> LARGE_SHIFT)
 }
 
-/// Blocks to commit after `committed` blocks.
-fn step_after(committed: BlockIndex) -> BlockIndex {
-    (committed / 2 / LEAST_STEP * LEAST_STEP).clamp(LEAST_STEP, COMMIT_STEP)
+/// Bytes of so many descriptors and of the entry before them: whole pages.
+fn entry_bytes(blocks: usize) -> usize {
+    ((1 + blocks) * size_of::<Block>()).next_multiple_of(memory::page_size())
+}
+
+/// Bytes of the descriptor table.
+fn table_bytes(span: usize, small: usize) -> usize {
+    entry_bytes(blocks_in(span, small))
+}
+
+/// Bytes of that part of it that is readable from the start: what any word of the span leads to if all blocks have 16 KiB.
+fn readable_bytes(span: usize) -> usize {
+    entry_bytes(span >> BLOCK_SHIFT)
+}
+
+/// Bytes of the heap and its tables.
+fn reserved_for(span: usize, small: usize) -> usize {
+    span + table_bytes(span, small) + (small >> BLOCK_SHIFT) * MARKS_PER_BLOCK
+}
+
+/// So many bytes of the small part and their marks.
+fn with_marks(bytes: usize) -> usize {
+    bytes + bytes / BLOCK_BYTES * MARKS_PER_BLOCK
+}
+
+/// Bytes of a part to commit after `committed` bytes.
+fn step_after(committed: usize) -> usize {
+    (committed / 2 / LEAST_STEP * LEAST_STEP).clamp(LEAST_STEP, STEP_BYTES)
 }
 
 fn automatic_span() -> usize {
@@ -603,9 +671,10 @@ mod tests {
         layout.give_back_addresses();
         let whose = [
             table.heap.sub(AHEAD),
-            table.heap.add(reserved_for(table.span)),
+            table.heap.add(layout.needed()),
             table.start(layout.small_end),
             table.start(layout.end),
+            layout.table_end,
             Address::of(table.marks_of(layout.small_end)),
         ];
         for place in whose {

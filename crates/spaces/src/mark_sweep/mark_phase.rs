@@ -236,8 +236,11 @@ impl<P: Policy> MarkPhase<'_, P> {
             return false;
         }
         let first = self.skip_unused(first);
-        for index in first..(first + BLOCKS).min(end) {
-            if !self.space.is_to_be_looked_at(index as BlockIndex) {
+        let (mut next, end) = (first as BlockIndex, (first + BLOCKS).min(end) as BlockIndex);
+        while next < end {
+            let index = next;
+            next = self.space.next_to_look_at(index);
+            if !self.space.is_to_be_looked_at(index) {
                 continue;
             }
             if self.is_over() {
@@ -249,7 +252,7 @@ impl<P: Policy> MarkPhase<'_, P> {
                     .store(true, Ordering::Relaxed);
                 break;
             }
-            self.look_again(own, worker, index as BlockIndex);
+            self.look_again(own, worker, index);
         }
         // True even if nothing was flagged: what was scanned may have been published, so the worker must look again.
         true

@@ -1,6 +1,6 @@
 //! The mark-sweep space of conservatively scanned, non-moving objects (ISMM 2000).
 //!
-//! Small objects live in blocks of one size and kind, large ones in runs of blocks. What is dead is found by side
+//! Small objects live in blocks of one size and kind, large ones in runs of pages. What is dead is found by side
 //! marks; its memory is reused by sweeping blocks when an allocator needs cells (lazy) or right after marking (eager).
 //!
 //! # Invariants
@@ -221,8 +221,7 @@ impl MarkSweep {
 
     /// Bytes of free memory that the system still backs.
     pub fn dirty_bytes(&self) -> usize {
-        let blocks = self.pool.dirty() + self.pool.populated_ahead() + self.large.dirty_blocks();
-        blocks << crate::mark_sweep::block::BLOCK_SHIFT
+        self.pool.dirty_bytes() + self.large.dirty_bytes()
     }
 
     /// The object that `word` points into, if any; no displacement rule is applied.

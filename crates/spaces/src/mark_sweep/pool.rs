@@ -9,7 +9,7 @@
 
 use gleaner_base::sync::Gate;
 
-use crate::mark_sweep::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, State};
+use crate::mark_sweep::block::{BLOCK_SHIFT, Block, BlockIndex, NO_BLOCK, State};
 use crate::mark_sweep::layout::Layout;
 
 /// What there is of a free block. In `class` of its descriptor.
@@ -117,8 +117,13 @@ impl FreePool {
         self.away.blocks
     }
 
+    /// Bytes of free blocks that memory backs.
+    pub fn dirty_bytes(&self) -> usize {
+        (self.dirty.blocks + self.populated_ahead()) << BLOCK_SHIFT
+    }
+
     /// Number of blocks beyond the frontier that are backed with memory.
-    pub fn populated_ahead(&self) -> usize {
+    fn populated_ahead(&self) -> usize {
         self.populated.saturating_sub(self.frontier) as usize
     }
 
@@ -127,14 +132,14 @@ impl FreePool {
         self.clean.blocks + self.away.blocks == 0 && self.populated_ahead() > 0
     }
 
-    /// Gives what is backed beyond the frontier back to the system, and returns how many blocks that were.
+    /// Gives what is backed beyond the frontier back to the system, and returns how many bytes that were.
     pub fn release_ahead(&mut self, layout: &Layout) -> usize {
         let blocks = self.populated_ahead();
         if blocks > 0 {
             layout.release(self.frontier, blocks as BlockIndex);
             self.populated = self.frontier;
         }
-        blocks
+        blocks << BLOCK_SHIFT
     }
 
     /// Takes a dirty block.
@@ -230,7 +235,7 @@ impl FreePool {
             let mut first = 0;
             while first < self.frontier && runs < layout.most_small_holes() {
                 let (blocks, mapped) = free_run(layout, first, self.frontier);
-                if mapped > 0 && blocks >= least && layout.unmap_behind(first, blocks, 0) {
+                if mapped > 0 && blocks >= least && layout.unmap_free(first, blocks) {
                     mark_as_away(layout, first, blocks);
                     any = true;
                 }
@@ -253,9 +258,9 @@ impl FreePool {
         while blocks < MAPPED_AT_ONCE && next_of(layout, first + blocks - 1) == first + blocks {
             blocks += 1;
         }
-        if !layout.map_anew(first, blocks as usize * BLOCK_BYTES) {
+        if !layout.map_anew(first, blocks) {
             blocks = 1;
-            if !layout.map_anew(first, BLOCK_BYTES) {
+            if !layout.map_anew(first, 1) {
                 return;
             }
         }

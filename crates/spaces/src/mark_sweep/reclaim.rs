@@ -18,7 +18,8 @@ use super::pool::Backing;
 use super::sticky::Unwatched;
 use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
 use crate::mark_sweep::block::{
-    BlockIndex, FREED, FRESH, MARKS_PER_BLOCK, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT, State,
+    BLOCK_SHIFT, BlockIndex, FREED, FRESH, MARKS_PER_BLOCK, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT,
+    State,
 };
 use crate::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, Kind, MAX_KINDS, PTRFREE, ThreadLists};
 use crate::mark_sweep::size_classes::{CLASSES, GRANULE};
@@ -34,8 +35,8 @@ pub struct Reclaimed {
     pub full_blocks: usize,
     /// Bytes of large objects that were freed.
     pub large_bytes: usize,
-    /// Blocks given back to the system.
-    pub released_blocks: usize,
+    /// Bytes given back to the system.
+    pub released_bytes: usize,
 }
 
 /// How many of a block's marks are what.
@@ -434,17 +435,12 @@ impl MarkSweep {
 
     fn release_old_runs(&mut self, release_after: u8, reclaimed: &mut Reclaimed) {
         let MarkSweep { large, layout, .. } = self;
-        if release_after != 0 {
-            // What this reclaim freed has age 0. Before runs age, since an age ends where the option does.
-            reclaimed.released_blocks +=
-                large.release(layout, usize::MAX, |_, block| block.age >= release_after);
-        }
-        large.for_each_run(layout, |index| {
-            // SAFETY: a run's head lies in the committed range and the lock is held.
-            let block = unsafe { &mut *layout.table.block(index) };
-            if block.state == State::Free {
-                block.age = block.age.saturating_add(1);
-            }
+        // What this reclaim freed has age 0. Runs age after they were asked, since an age ends where the option does; clean ones
+        // need none.
+        reclaimed.released_bytes += large.release(layout, usize::MAX, |_, block| {
+            let is_due = release_after != 0 && block.age >= release_after;
+            block.age = block.age.saturating_add(1);
+            is_due
         });
     }
 
@@ -523,7 +519,7 @@ impl DueRun {
             for index in self.first..self.first + self.blocks {
                 space.pool.put(&space.layout, index, Backing::Clean);
             }
-            reclaimed.released_blocks += self.blocks as usize;
+            reclaimed.released_bytes += (self.blocks as usize) << BLOCK_SHIFT;
             self.blocks = 0;
         }
     }

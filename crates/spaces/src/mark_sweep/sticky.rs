@@ -15,8 +15,8 @@
 //! a disclaim procedure kept may refer to what is gone.
 //!
 //! # Invariants
-//! - `pages` has what is still to be scanned: bit `n` of a block's byte says that its page `n` counts as written. A
-//!   question sets bits, the worker that looks through a block takes them. They are 0 for blocks without pointers, and all
+//! - `pages` has what is still to be scanned: bit `n` of the byte of 16 KiB says that page `n` of these counts as written. Blocks
+//!   of the large part have one page, so a byte may be about several objects, and each worker takes the bits of its own. A question sets bits, the worker that looks through a block takes them. They are 0 for blocks without pointers, and all
 //!   ones after a question where all objects are scanned or the kernel was not asked.
 //! - A page that the kernel watches is in use, and its block, or the first block of its large object, is flagged `WATCHED`.
 //! - The shared lists outlive such a collection, except of kinds that mark free cells: those are found by sweeping.
@@ -39,20 +39,24 @@ use super::reclaim::count_marks;
 use super::scan::MarkContext;
 use super::{MARKED, MarkSweep, SweepQueue};
 use crate::mark_sweep::block::{
-    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, FREED, FRESH, QUEUED, RESCAN, SWEPT, State,
-    WATCHED,
+    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, BlockTable, FREED, FRESH, LARGE_BYTES, QUEUED,
+    RESCAN, SWEPT, State, WATCHED,
 };
 use crate::mark_sweep::kinds::MAX_KINDS;
 use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES, GRANULE};
 
 const PAGE_SHIFT: usize = PAGE_BYTES.trailing_zeros() as usize;
-/// All pages of a block.
+/// All pages of a block of small objects.
 const ALL_PAGES: u8 = (1 << (BLOCK_BYTES / PAGE_BYTES)) - 1;
+// A bit is about a block of the large part.
+const _: () = assert!(LARGE_BYTES == PAGE_BYTES);
 
 /// Which pages of a space were written.
 pub struct WrittenPages {
     /// What tells it.
     pub watch: Watch,
+    table: BlockTable,
+    /// For each 16 KiB of either part.
     pages: Side<AtomicU8>,
     /// For the verifier.
     ages: Option<Ages>,
@@ -137,11 +141,12 @@ impl Ages {
 
 impl PartAges {
     fn new(layout: &Layout, blocks: Range<BlockIndex>) -> Option<PartAges> {
-        let low = layout.table.start(blocks.start);
-        let bytes = AGED_BYTES.min(blocks.len() << BLOCK_SHIFT);
+        let table = layout.table;
+        let (low, shift) = (table.start(blocks.start), table.shift_of(blocks.start));
+        let bytes = AGED_BYTES.min(blocks.len() << shift);
         Some(PartAges {
             range: low..low.add(bytes),
-            handed_out: Side::new(low, bytes, BLOCK_SHIFT as u32)?,
+            handed_out: Side::new(low, bytes, shift as u32)?,
             written: Side::new(low, bytes, PAGE_SHIFT as u32)?,
         })
     }
@@ -193,40 +198,67 @@ fn care_for(described: usize, kind: &Kind, context: &MarkContext) -> Care {
 }
 
 impl WrittenPages {
-    fn of(&self, block: BlockIndex) -> &AtomicU8 {
-        self.pages.get(block as usize)
+    /// The byte that is about a block, and which of its bits are.
+    fn bits_of(&self, block: BlockIndex) -> (&AtomicU8, u8) {
+        let start = self.table.start(block);
+        let bits = match block < self.table.large_start {
+            true => ALL_PAGES,
+            false => page_bit(start),
+        };
+        (self.pages.get(self.pages.index(start)), bits)
     }
 
-    /// Notes for the verifier what the question that was just answered said of a block.
-    fn note_age(&self, block: &Block, start: Address) {
+    /// The pages of a block that count as written.
+    fn of(&self, block: BlockIndex) -> u8 {
+        let (byte, bits) = self.bits_of(block);
+        // Relaxed: a worker that takes them has taken the block.
+        byte.load(Ordering::Relaxed) & bits
+    }
+
+    /// The same; they do not count as written any more.
+    fn take(&self, block: BlockIndex) -> u8 {
+        let (byte, bits) = self.bits_of(block);
+        // Relaxed: the cursor of the phase gave the block to one worker, and what was stored was stored before.
+        byte.fetch_and(!bits, Ordering::Relaxed) & bits
+    }
+
+    /// Says of all pages of a block whether they count as written.
+    fn set(&self, block: BlockIndex, is_written: bool) {
+        let (byte, bits) = self.bits_of(block);
+        let wanted = if is_written { bits } else { 0 };
+        let before = byte.load(Ordering::Relaxed);
+        if before & bits != wanted {
+            // Relaxed: the world is stopped, and this thread alone writes here.
+            byte.store(before & !bits | wanted, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes for the verifier what the question that was just answered said of a block, whose flags are those of `block`.
+    fn note_age(&self, index: BlockIndex, block: &Block) {
+        let start = self.table.start(index);
         let Some(ages) = &self.ages else { return };
         let Some(part) = ages.part(start) else { return };
         let question = ages.question.load(Ordering::Relaxed);
         if block.has_flag(FRESH) {
             set_age(&part.handed_out, start, question);
         }
-        for page in (0..BLOCK_BYTES).step_by(PAGE_BYTES) {
-            if self.is_written(start.add(page)) {
-                set_age(&part.written, start.add(page), question);
+        let written = self.of(index);
+        for page in (0..self.table.bytes_of(index, 1)).step_by(PAGE_BYTES) {
+            let at = start.add(page);
+            if written & page_bit(at) != 0 {
+                set_age(&part.written, at, question);
             }
         }
-    }
-
-    /// Whether the page of an address counts as written.
-    fn is_written(&self, at: Address) -> bool {
-        let page = (at.word() >> PAGE_SHIFT) % (BLOCK_BYTES / PAGE_BYTES);
-        self.pages.get(self.pages.index(at)).load(Ordering::Relaxed) >> page & 1 != 0
     }
 
     /// Marks the pages of `low..high` as written.
     fn note(&self, low: usize, high: usize) {
         for page in (low..high).step_by(PAGE_BYTES) {
             let at = Address::new(page);
-            let bit = 1 << ((page >> PAGE_SHIFT) % (BLOCK_BYTES / PAGE_BYTES));
             // Relaxed: the world is stopped, and this thread alone writes here.
             self.pages
                 .get(self.pages.index(at))
-                .fetch_or(bit, Ordering::Relaxed);
+                .fetch_or(page_bit(at), Ordering::Relaxed);
         }
     }
 }
@@ -262,6 +294,7 @@ impl MarkSweep {
             Some(pages) if ages.is_some() == self.verified => {
                 self.written = Some(WrittenPages {
                     watch,
+                    table,
                     pages,
                     ages,
                     kept: false,
@@ -300,7 +333,7 @@ impl MarkSweep {
     fn count_written(&self, written: &WrittenPages, context: &MarkContext) -> usize {
         let count =
             |index: BlockIndex, block: &Block| match self.is_watched(block, context, Asked::Old) {
-                true => written.of(index).load(Ordering::Relaxed).count_ones() as usize,
+                true => written.of(index).count_ones() as usize,
                 false => 0,
             };
         let mut pages = 0;
@@ -316,38 +349,35 @@ impl MarkSweep {
     fn note_ages(&self, written: &WrittenPages) {
         let Some(ages) = &written.ages else { return };
         ages.question.fetch_add(1, Ordering::Relaxed);
-        self.for_each_small_block(|index, block| written.note_age(block, self.start(index)));
+        self.for_each_small_block(|index, block| written.note_age(index, block));
         self.for_each_large(|index, block| {
-            for rest in index..index + block.next {
-                written.note_age(block, self.start(rest));
-            }
+            (index..index + block.next).for_each(|rest| written.note_age(rest, block));
         });
     }
 
     /// Sets the bytes of the blocks about which the kernel is not asked. Those of others keep what was not looked at yet.
     fn set_all_pages(&self, written: &WrittenPages, context: &MarkContext, asked: Asked) {
         let known = |block: &Block| match self.care(block, context) {
-            Care::None => Some(0),
+            Care::None => Some(false),
             _ if self.is_watched(block, context, asked) => None,
-            _ => Some(ALL_PAGES),
+            _ => Some(true),
         };
-        let set = |index: BlockIndex, pages: Option<u8>| {
-            if let Some(pages) = pages {
-                written.of(index).store(pages, Ordering::Relaxed);
+        let set = |index: BlockIndex, is_written: Option<bool>| {
+            if let Some(is_written) = is_written {
+                written.set(index, is_written);
             }
         };
         for index in 0..self.pool.frontier() {
             let block = self.block(index);
-            let pages = match block.state {
+            let is_written = match block.state {
                 State::Small => known(block),
-                _ => Some(0),
+                _ => Some(false),
             };
-            set(index, pages);
+            set(index, is_written);
         }
         self.for_each_large(|index, block| {
-            for rest in index..index + block.next {
-                set(rest, known(block));
-            }
+            let is_written = known(block);
+            (index..index + block.next).for_each(|rest| set(rest, is_written));
         });
     }
 
@@ -355,12 +385,10 @@ impl MarkSweep {
     pub(super) fn forget_written(&self) {
         let Some(written) = &self.written else { return };
         for index in 0..self.pool.frontier() {
-            written.of(index).store(0, Ordering::Relaxed);
+            written.set(index, false);
         }
         self.for_each_large(|index, block| {
-            for rest in index..index + block.next {
-                written.of(rest).store(0, Ordering::Relaxed);
-            }
+            (index..index + block.next).for_each(|rest| written.set(rest, false));
         });
     }
 
@@ -493,8 +521,7 @@ impl MarkSweep {
         let block: &Block = unsafe { &*self.layout.table.block(index) };
         let is_written = |at: BlockIndex| {
             let written = self.written.as_ref();
-            // Relaxed: a worker that takes them has taken the block.
-            written.is_some_and(|written| written.of(at).load(Ordering::Relaxed) != 0)
+            written.is_some_and(|written| written.of(at) != 0)
         };
         match block.state {
             State::Small => block.has_flag(RESCAN) || is_written(index),
@@ -505,13 +532,30 @@ impl MarkSweep {
         }
     }
 
+    /// The block behind this one, or behind the large object that it belongs to, of whose other blocks nothing is to be looked at.
+    pub(super) fn next_to_look_at(&self, index: BlockIndex) -> BlockIndex {
+        // SAFETY: the table covers the span; while markers run only flags and marks change.
+        let block = |index| unsafe { &*self.layout.table.block(index) };
+        let found: &Block = block(index);
+        let head = match found.state {
+            State::LargeHead => index,
+            State::LargeRest => index - found.inverse,
+            _ => return index + 1,
+        };
+        // Inside of a free run what is no first block any more leads to none that reaches so far.
+        let object: &Block = block(head);
+        match object.state {
+            State::LargeHead => (head + object.next).max(index + 1),
+            _ => index + 1,
+        }
+    }
+
     /// The pages of a block that count as written, once. The kinds whose objects are roots in any collection are left to
     /// those.
     fn take_written(&self, index: BlockIndex, block: &Block, context: &MarkContext) -> u8 {
         match &self.written {
-            // Relaxed: the cursor of the phase gave the block to one worker, and what was stored was stored before.
-            Some(written) if written.of(index).load(Ordering::Relaxed) != 0 => {
-                let pages = written.of(index).swap(0, Ordering::Relaxed);
+            Some(written) if written.of(index) != 0 => {
+                let pages = written.take(index);
                 if self.care(block, context) == Care::Roots {
                     return 0;
                 }
@@ -576,19 +620,17 @@ impl MarkSweep {
         let mut any = false;
         let mut run: Range<usize> = 0..0;
         for rest in 0..block.next {
-            let pages = self.take_written(index + rest, block, context);
-            any |= pages != 0;
-            for page in 0..BLOCK_BYTES / PAGE_BYTES {
-                let low = (rest as usize * BLOCK_BYTES + page * PAGE_BYTES).min(block.descriptor);
-                if !by_pages || pages >> page & 1 == 0 {
-                    continue;
-                }
-                if run.end != low {
-                    visit_run(start, &run, visit);
-                    run.start = low;
-                }
-                run.end = (low + PAGE_BYTES).min(block.descriptor);
+            let is_written = self.take_written(index + rest, block, context) != 0;
+            any |= is_written;
+            if !by_pages || !is_written {
+                continue;
             }
+            let low = (rest as usize * PAGE_BYTES).min(block.descriptor);
+            if run.end != low {
+                visit_run(start, &run, visit);
+                run.start = low;
+            }
+            run.end = (low + PAGE_BYTES).min(block.descriptor);
         }
         if by_pages {
             visit_run(start, &run, visit);
@@ -618,6 +660,11 @@ impl MarkSweep {
         self.for_each_small_block(|_, block| block.clear_flag(FRESH));
         self.for_each_large(|_, block| block.clear_flag(FRESH));
     }
+}
+
+/// The bit of the page of an address.
+fn page_bit(at: Address) -> u8 {
+    1 << ((at.word() >> PAGE_SHIFT) % (BLOCK_BYTES / PAGE_BYTES))
 }
 
 /// The pages of a block that a part of it touches.

@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
 
+use super::allocate::page_bytes;
 use super::cache::Cache;
 use super::scan::MarkContext;
 use super::{MARKED, MarkSweep, WHITE};
@@ -126,12 +127,15 @@ impl MarkSweep {
         Ok(())
     }
 
-    /// Whether no block of a run could be taken for one of small objects, nor any but the first for a large object.
+    /// Whether no block of a run could be taken for one of small objects, nor any but the first for a large object, which takes
+    /// all of it.
     fn has_one_head(&self, run: BlockIndex) -> bool {
         let head = self.block(run);
         let used = head.state == State::LargeHead;
         let rest = run + BlockIndex::from(used)..run + head.next;
-        (!used || head.objects == 1 && head.inverse == 0)
+        let pages = page_bytes(head.bytes);
+        let is_whole = pages == self.layout.table.bytes_of(run, head.next);
+        (!used || head.objects == 1 && head.inverse == 0 && is_whole)
             && rest.into_iter().all(|index| self.block(index).objects == 0)
     }
 
@@ -150,7 +154,7 @@ impl MarkSweep {
                 broken.get_or_insert(index);
             }
             if !free {
-                used += block.bytes.next_multiple_of(4096);
+                used += page_bytes(block.bytes);
             }
             free_before = free;
             end = index + block.next.max(1);
