@@ -7,8 +7,8 @@
 //! (`RLIMIT_DATA`, `vm.overcommit_memory=2`) is what was committed, and few mappings are needed: the committed part of
 //! each range is one.
 //!
-//! Where addresses are limited (`RLIMIT_AS`, `ulimit -v`), nothing but the descriptor table is reserved, since what is
-//! reserved counts. The heap has a place far from all others instead, as large as the limit for the small part and twice that for
+//! Where addresses are limited (`RLIMIT_AS`, `ulimit -v`), nothing but those descriptors is reserved that any word may
+//! lead to, since what is reserved counts; others are mapped with their blocks. The heap has a place far from all others instead, as large as the limit for the small part and twice that for
 //! the large one, of which free runs may not be mapped (`large_runs`). It is mapped piece by piece: so each part may grow until the limit is reached, and what the heap does not use is the
 //! program's. Nobody else maps there unless it asks for these addresses; then the part ends there.
 //!
