@@ -1,6 +1,6 @@
 /* Stopping and not being stopped: blocking regions, the allocation lock, the
  * world stopped by the client, other stacks. */
-#include "harness.h"
+#include "running.h"
 #include <gc/gc_mark.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -372,19 +372,6 @@ static void section_is_left_before_a_stop(void)
 }
 
 /* ---- the world stopped by the client ---- */
-
-static volatile long progress[4];
-static volatile int quit;
-static void *runs(void *arg)
-{
-    volatile long *mine = &progress[(uintptr_t)arg];
-    while (!quit) {
-        ++*mine;
-        if (*mine % 1000 == 0)
-            GC_malloc(64);
-    }
-    return NULL;
-}
 
 static void stopped_world(void)
 {

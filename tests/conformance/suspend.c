@@ -1,26 +1,12 @@
 /* One thread suspended by the client: it neither runs nor keeps others from
  * allocating and collecting, wherever it was. */
-#include "harness.h"
+#include "running.h"
 #include <gc/javaxfc.h>
 #include <sched.h>
-
-static volatile long progress[4];
-static volatile int quit;
 
 static void start(void)
 {
     GC_INIT();
-}
-
-static void *runs(void *arg)
-{
-    volatile long *mine = &progress[(uintptr_t)arg];
-    while (!quit) {
-        ++*mine;
-        if (*mine % 1000 == 0)
-            GC_malloc(64);
-    }
-    return NULL;
 }
 
 static void suspended_thread(void)

@@ -26,7 +26,7 @@ fn make_mappings() {
     }
 }
 
-/// What is behind the break may be a stack: half a list is as good as none.
+/// What is behind the break may be a stack: so half a list counts as none.
 #[test]
 fn a_list_of_mappings_that_breaks_off_is_none() {
     make_mappings();

@@ -151,15 +151,20 @@ mod models {
     // SAFETY: the value is written by the one thread inside, and read when nobody is; loom checks that.
     unsafe impl Sync for Guarded {}
 
-    #[test]
-    fn closing_waits_for_those_inside_and_keeps_others_out() {
+    fn check(body: impl Fn(Arc<Guarded>) + Sync + Send + 'static) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
-        model.check(|| {
-            let guarded = Arc::new(Guarded {
+        model.check(move || {
+            body(Arc::new(Guarded {
                 gate: Gate::new(),
                 value: UnsafeCell::new(0),
-            });
+            }));
+        });
+    }
+
+    #[test]
+    fn closing_waits_for_those_inside_and_keeps_others_out() {
+        check(|guarded| {
             let other = {
                 let guarded = guarded.clone();
                 thread::spawn(move || {
@@ -182,15 +187,10 @@ mod models {
             assert_eq!(guarded.value.with(|value| unsafe { *value }), 2);
         });
     }
+
     #[test]
     fn nobody_waits_at_a_gate_that_is_only_tried() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
-            let guarded = Arc::new(Guarded {
-                gate: Gate::new(),
-                value: UnsafeCell::new(0),
-            });
+        check(|guarded| {
             let other = {
                 let guarded = guarded.clone();
                 thread::spawn(move || {
