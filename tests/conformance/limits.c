@@ -126,7 +126,7 @@ static void works_under_a_low_address_limit(void)
 
 /* Objects of a size until there is no memory or `most` bytes are there; then none
  * of them is left. How many bytes that were. */
-static size_t object_bytes, filled;
+static size_t object_bytes = 64, filled;
 static size_t most;
 
 static void *fills(void *arg)
@@ -172,6 +172,60 @@ static void what_small_objects_leave_serves_large_ones(void)
     CHECK_GE(room_for(100000), enough);
     CHECK_GE(room_for(500), enough);
     CHECK_GE(room_for(4000000), enough);
+    check_alive();
+}
+
+/* What was reserved before counts no more: the heap goes on growing, and there is room for threads and malloc. */
+static void check_room_under_a_later_limit(void)
+{
+    size_t enough = under_stress() ? 19 << 20 : 60 << 20;
+    CHECK_GE(room_for(2000), enough);
+    CHECK_GE(room_for(100000), enough);
+    CHECK_GE(room_for(4000000), enough);
+    CHECK(malloc(1 << 20) != NULL);
+    check_alive();
+}
+
+static void start_with_a_later_limit(size_t before)
+{
+    GC_set_warn_proc(GC_ignore_warn_proc);
+    most = under_stress() ? 20 << 20 : (size_t)-1;
+    add_options("reserve=4g");
+    GC_INIT();
+    for (size_t bytes = 0; bytes < before; bytes += 10000)
+        CHECK(GC_malloc(10000) != NULL);
+    set_limit(RLIMIT_AS, 200 << 20);
+}
+
+static void a_limit_is_set_later(void)
+{
+    start_with_a_later_limit(0);
+    check_room_under_a_later_limit();
+}
+
+static void a_limit_is_set_when_the_heap_has_grown(void)
+{
+    start_with_a_later_limit(20 << 20);
+    check_room_under_a_later_limit();
+}
+
+/* And what is garbage makes room for the first thread. */
+static void a_limit_is_set_later_without_threads(void)
+{
+    start_with_a_later_limit(0);
+    fills(NULL); /* 64 bytes each, as nothing else is said */
+    CHECK_GE(filled, (size_t)(under_stress() ? 19 : 60) << 20);
+    check_alive();
+}
+
+static void garbage_makes_room_for_a_thread(void)
+{
+    GC_set_warn_proc(GC_ignore_warn_proc);
+    set_limit(RLIMIT_AS, 200 << 20);
+    GC_INIT();
+    most = under_stress() ? 20 << 20 : (size_t)-1;
+    object_bytes = 4000;
+    fills(NULL);
     check_alive();
 }
 
@@ -293,6 +347,10 @@ MAIN_BEGIN
     RUN(works_under_a_low_data_limit);
     RUN(works_under_a_low_address_limit);
     RUN(what_small_objects_leave_serves_large_ones);
+    RUN_GLEANER(a_limit_is_set_later);
+    RUN_GLEANER(a_limit_is_set_when_the_heap_has_grown);
+    RUN_GLEANER(a_limit_is_set_later_without_threads);
+    RUN_GLEANER(garbage_makes_room_for_a_thread);
     RUN_GLEANER(messages_say_what_helps);
     RUN_GLEANER(the_data_limit_is_named);
     RUN_GLEANER(the_data_limit_is_not_blamed);

@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 enum phase {
     start, allocation, collection, stop, helpers, threads, fork_, exit_, message,
@@ -177,6 +178,29 @@ static void unusual_calls_after_the_start(void)
 static void the_table_is_enough(void)
 {
     GC_INIT();
+    allow_the_table();
+    use_all();
+}
+
+/* The same under an address limit, from the start on and set later: the usual order of a program that confines itself. */
+static void limit_addresses(size_t bytes)
+{
+    struct rlimit limit = {bytes, bytes};
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+}
+
+static void the_table_is_enough_under_an_address_limit(void)
+{
+    limit_addresses((size_t)600 << 20);
+    GC_INIT();
+    allow_the_table();
+    use_all();
+}
+
+static void the_table_is_enough_under_a_later_limit(void)
+{
+    GC_INIT();
+    limit_addresses((size_t)600 << 20);
     allow_the_table();
     use_all();
 }
@@ -468,6 +492,8 @@ static void refused_to_coroutines(void)
 MAIN_BEGIN
     RUN(unusual_calls_after_the_start);
     RUN_GLEANER(the_table_is_enough);
+    RUN_GLEANER(the_table_is_enough_under_an_address_limit);
+    RUN_GLEANER(the_table_is_enough_under_a_later_limit);
     RUN_GLEANER(the_table_is_enough_with_helpers);
     RUN_GLEANER(the_table_is_enough_alone);
     RUN_GLEANER(no_threads_are_needed);

@@ -11,6 +11,7 @@ use gleaner_mem::Address;
 use gleaner_os::{memory, signals, threads};
 use gleaner_plans::mark_sweep::mutator::Mutator;
 
+use crate::collect::GC_gcollect_and_unmap;
 use crate::message::die;
 use crate::records::{record_of, register};
 use crate::registration::GC_start_mark_threads;
@@ -154,10 +155,16 @@ pub unsafe extern "C-unwind" fn GC_pthread_create(
             registered: AtomicU32::new(0),
         });
         let mut result = pthread_create(thread, attributes, run_thread, start.cast());
-        if result == EAGAIN && memory::address_limit().is_some() {
-            // Perhaps a lowered address limit: the heap's unused addresses may make room for the stack.
-            with_heap(|heap| heap.space.layout.give_back_addresses());
-            result = pthread_create(thread, attributes, run_thread, start.cast());
+        // Perhaps an address limit: what the heap reserved, or else what it does not need, may make room for the stack.
+        let makes_room: [fn(); 2] = [
+            || with_heap(|heap| heap.space.layout.give_back_addresses()),
+            || GC_gcollect_and_unmap(),
+        ];
+        for make_room in makes_room {
+            if result == EAGAIN && memory::address_limit().is_some() {
+                make_room();
+                result = pthread_create(thread, attributes, run_thread, start.cast());
+            }
         }
         // As in libgc, the new thread is registered when this returns: the caller may take the allocator lock next.
         while result == 0 && (*start).registered.load(Ordering::Acquire) == 0 {

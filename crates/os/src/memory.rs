@@ -139,7 +139,12 @@ pub fn map_at(start: NonNull<u8>, bytes: usize, access: Access) -> Result<(), No
     // SAFETY: a new anonymous mapping that replaces none: with this flag the kernel refuses, or, before Linux 4.17, puts
     // it elsewhere.
     match unsafe { call(libc::SYS_mmap, arguments) } {
-        Ok(mapped) if mapped == wished => Ok(()),
+        Ok(mapped) if mapped == wished => {
+            if !is_apart(wished) {
+                own_ranges::add(wished, bytes);
+            }
+            Ok(())
+        }
         Ok(elsewhere) => {
             if let Some(elsewhere) = NonNull::new(elsewhere as *mut u8) {
                 // SAFETY: mapped just now, and nobody knows it.
@@ -421,13 +426,17 @@ pub fn physical_memory() -> u64 {
     machine_memory().min(crate::cgroup::memory_limit().unwrap_or(u64::MAX))
 }
 
-/// How many mappings the kernel lets a process have, or lets one by default where it does not say.
+/// How many mappings the kernel lets a process have by default.
+pub const USUAL_MAPPINGS: usize = 65_530;
+
+/// How many it lets a process have here.
 pub fn most_mappings() -> usize {
-    const USUAL: usize = 65_530;
     let mut buffer = [0u8; 32];
     procfs::read(c"/proc/sys/vm/max_map_count", &mut buffer)
         .and_then(procfs::number)
-        .map_or(USUAL, |most| usize::try_from(most).unwrap_or(usize::MAX))
+        .map_or(USUAL_MAPPINGS, |most| {
+            usize::try_from(most).unwrap_or(usize::MAX)
+        })
 }
 
 /// Bytes of memory that the machine has.
@@ -478,6 +487,25 @@ pub fn address_limit() -> Option<u64> {
     (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
+/// Whether the kernel would let this process have so many bytes of addresses more. It asks for them and gives them back: no file
+/// is read, which a filter of system calls may forbid.
+pub fn has_addresses(bytes: usize) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let asked = [
+        0,
+        bytes,
+        libc::PROT_NONE as usize,
+        flags as usize,
+        usize::MAX,
+        0,
+    ];
+    // SAFETY: a new anonymous mapping where the kernel likes disturbs no existing one, and nobody else knows it.
+    unsafe {
+        call(libc::SYS_mmap, asked)
+            .is_ok_and(|start| call(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]).is_ok())
+    }
+}
+
 /// Bytes of addresses that this process may have yet, if they are limited.
 pub fn addresses_left() -> Option<u64> {
     let limit = address_limit()?;
@@ -506,6 +534,12 @@ mod tests {
     }
 
     #[test]
+    fn more_addresses_than_there_are_are_not_had() {
+        assert!(has_addresses(1 << 30) && has_addresses(4096));
+        assert!(!has_addresses(1 << 60));
+    }
+
+    #[test]
     fn memory_is_mapped_where_nothing_lies_and_nowhere_else() {
         let start = reserve(3 * 4096, 4096).unwrap();
         assert_eq!(map_at(start, 4096, Access::Write), Err(NotMapped::Taken));
@@ -519,6 +553,9 @@ mod tests {
                 Err(NotMapped::Taken)
             );
             assert_eq!(start.add(4096).read(), 1, "replaced");
+            let place = start.as_ptr() as usize + 4096;
+            let own = own_ranges::first_above(place);
+            assert_eq!(own, Some((place, place + 4096)), "the collector's own");
             assert!(unmap(start, 2 * 4096));
         }
     }

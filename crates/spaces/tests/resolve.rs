@@ -83,6 +83,8 @@ fn words_outside_of_the_span_lead_nowhere() {
         4096,
         low - 1,
         low - 8,
+        high - 8,
+        high - SPAN / 4,
         high,
         high + 1,
         high + BLOCK_BYTES,

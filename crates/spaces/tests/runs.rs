@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use gleaner_mem::Address;
-use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, BlockIndex, LARGE_BYTES, State};
+use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, Block, BlockIndex, LARGE_BYTES, State};
 use gleaner_spaces::mark_sweep::large_runs::{LargeSpace, Run, blocks_for};
 use gleaner_spaces::mark_sweep::layout::Layout;
 use gleaner_spaces::mark_sweep::pool::{Backing, FreePool};
@@ -247,6 +247,46 @@ fn what_is_backed_is_a_little_ahead_of_what_was_taken() {
             populate_ahead > 0,
             "a released block comes back"
         );
+    }
+}
+
+#[test]
+fn a_long_free_run_gives_its_descriptors_back_and_can_be_used_again() {
+    let mut reserved = Reserved::new();
+    let layout = &mut reserved.0;
+    let mut large = LargeSpace::new(layout);
+    let blocks = (16 << 20) / LARGE_BYTES as BlockIndex;
+    let first = layout.table.large_start;
+    let state_of = |layout: &Layout, at: BlockIndex| {
+        // SAFETY: the run was committed, and this test is alone.
+        unsafe { &mut (*layout.table.block(first + at)).state }
+    };
+    for _ in 0..2 {
+        let run = large
+            .take_free(layout, blocks)
+            .or_else(|| large.take_fresh(layout, blocks))
+            .unwrap();
+        assert_eq!((run.first, run.blocks, run.clean), (first, blocks, true));
+        let head = layout.table.block(first);
+        // SAFETY: as above.
+        unsafe { (*head).next = blocks };
+        *state_of(layout, 0) = State::LargeHead;
+        for at in 1..blocks {
+            *state_of(layout, at) = State::LargeRest;
+        }
+        large.give_used(layout, first);
+        let released = large.release(layout, usize::MAX, |_, _| true);
+        assert_eq!(released, 16 << 20);
+        let unused = (1..blocks)
+            .filter(|&at| *state_of(layout, at) == State::Unused)
+            .count();
+        let page = (4096 / size_of::<Block>()) as u32;
+        assert!(unused as u32 > blocks - 3 * page, "{unused} of {blocks}");
+        assert_eq!(*state_of(layout, 0), State::Free);
+        assert_eq!(*state_of(layout, blocks - 1), State::Free);
+        let table = &layout.table;
+        let inside = table.start(first + blocks / 2).word();
+        assert!(table.resolve_checked(inside).is_none());
     }
 }
 

@@ -89,7 +89,7 @@ pub struct Request<'a> {
     pub workers: (usize, &'static str),
     /// The collecting thread's stack pointer; its registers stand there or above.
     pub stack_pointer: Address,
-    /// Whether all free memory goes back to the system.
+    /// Whether all free memory goes back to the system, and its addresses where they are short.
     pub release_all: bool,
     /// Whether everything is to be collected, also where marks may be kept.
     pub everything: bool,
@@ -547,6 +547,8 @@ impl Heap {
             let mut released = reclaimed.released_bytes;
             if request.release_all {
                 released += self.space.release_dirty(usize::MAX);
+                self.space.give_back_end();
+                self.space.give_back_between();
             }
             self.shrink(capacity, released, client);
             event.bytes = self.space.capacity as u64;

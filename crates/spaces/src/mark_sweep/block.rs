@@ -6,19 +6,16 @@
 //! load of the descriptor and a multiplication by the reciprocal of the cell size: no division. Marks stand beside the
 //! heap, one byte per object, never in it (ISMM 2000, section 3).
 //!
-//! What looks for small objects numbers all blocks as if they had 16 KiB. The number that it makes of a word in the large
-//! part is that of a block of that part, though of another one. Such a block is none of small objects, and has no
-//! objects or no reciprocal, so what it says leads to nothing but the search among large objects, which numbers anew.
+//! What looks for small objects numbers all blocks as if they had 16 KiB, and compares the number with the first of the
+//! large part: words that lead there are numbered anew.
 //!
 //! # Invariants
 //! - A descriptor in state `Small` has `objects * bytes <= BLOCK_BYTES`, and `inverse` is the reciprocal of `bytes`.
-//! - In other states `objects` is 0, or `inverse` is. No block of the large part is in state `Small`.
-//! - The number of a block of the large part, had all blocks below it 16 KiB, is that of a block of the large part: it has
-//!   no fewer blocks than that, and the first has the same number.
+//! - In other states of a block of the small part `objects` is 0. No block of the large part is in state `Small`.
 //! - A descriptor in state `LargeRest` leads to its head, `inverse` blocks further down; inside free runs it may be
 //!   stale, then what it leads to is no head or does not reach so far.
-//! - Descriptors of blocks that were never used read as zero, which is `Unused`. Those of the large part that nobody can
-//!   find who numbers all blocks alike are there as far as `described` says: so a large reservation needs no large table.
+//! - Descriptors of blocks that were never used read as zero, which is `Unused`. Those of the large part are there as far
+//!   as `described` says: so a large reservation needs no large table.
 //!
 //! Descriptors change under the allocator lock only; markers read them while the world is stopped.
 
@@ -40,9 +37,6 @@ pub const LARGE_BYTES: usize = 1 << LARGE_SHIFT;
 pub const MARKS_PER_BLOCK: usize = BLOCK_BYTES / crate::mark_sweep::size_classes::GRANULE;
 
 const INVERSE_SHIFT: u32 = 32;
-
-// What numbers all blocks as if they were small finds no number in the large part that is beyond its last block.
-const _: () = assert!(LARGE_SHIFT <= BLOCK_SHIFT);
 
 /// Number of a block, counted from the start of the heap; blocks of the large part go on where those of the small one end.
 pub type BlockIndex = u32;
@@ -256,13 +250,15 @@ impl BlockTable {
     pub fn resolve(&self, word: usize) -> Option<Resolved> {
         let offset = word.wrapping_sub(self.heap.word());
         let index = (offset >> BLOCK_SHIFT) as BlockIndex;
+        if index >= self.large_start {
+            return self.resolve_large(word);
+        }
         let block = self.block(index);
-        // SAFETY: the descriptor table covers the span; unused entries read as zero. Only the lock holder or, in a
+        // SAFETY: the descriptor table covers the small part; unused entries read as zero. Only the lock holder or, in a
         // stopped world, nobody changes descriptors.
         let descriptor = unsafe { &*block };
-        // So is the descriptor of any word in the large part, whose own block has another number.
         if descriptor.state != State::Small {
-            return self.resolve_large(word);
+            return None;
         }
         let inside = offset & (BLOCK_BYTES - 1);
         let object = (inside * descriptor.inverse as usize) >> INVERSE_SHIFT;
@@ -285,14 +281,16 @@ impl BlockTable {
     pub fn resolve_base(&self, word: usize) -> Option<(*mut Block, *const AtomicU8)> {
         let offset = word.wrapping_sub(self.heap.word());
         let index = offset >> BLOCK_SHIFT;
-        // SAFETY: the table covers the span, in which the word is.
+        if index >= self.large_start as usize {
+            return None;
+        }
+        // SAFETY: the table covers the small part, in which the word is.
         let block = unsafe { self.blocks.add(index) };
         // SAFETY: as in `resolve`.
         let descriptor = unsafe { &*block };
         let product = (offset & (BLOCK_BYTES - 1)) * descriptor.inverse as usize;
         let object = product >> INVERSE_SHIFT;
-        // What is left of the product is less than the reciprocal only at the first byte of a cell, and never where that is 0,
-        // as it is, or there are no objects, in whatever block of the large part the number of a word there is.
+        // What is left of the product is less than the reciprocal only at the first byte of a cell.
         if object < usize::from(descriptor.objects) && (product as u32) < descriptor.inverse {
             // SAFETY: `object` is below the number of cells, at most MARKS_PER_BLOCK.
             let mark = unsafe { self.marks.add(index * MARKS_PER_BLOCK + object) };

@@ -198,6 +198,7 @@ impl LargeSpace {
             let length = block.next;
             if block.state == State::Free && !is_clean(block) && due(run, block) {
                 layout.release(run, length);
+                layout.release_descriptors(run, length);
                 block.class |= CLEAN;
                 self.dirty_blocks -= length as usize;
                 released += (length as usize) << LARGE_SHIFT;

@@ -37,8 +37,8 @@ const PLACES: usize = 4;
 const SMALL_PART: usize = 3;
 /// This part of an address limit is left to the program by a heap that is mapped in pieces.
 const PROGRAMS_PART: usize = 64;
-/// Bytes under a lowered address limit that the heap does not take: for thread stacks, malloc, libraries.
-const LEFT_FOR_THE_PROGRAM: usize = 64 << 20;
+/// Free runs of so many bytes give the memory of their descriptors back, too, which have eight pages or more.
+const LONG_RUN_BYTES: usize = 8 << 20;
 const SMALLEST_SPAN: usize = 2 * STEP_BYTES;
 const LARGEST_SPAN: usize = 4 << 40;
 /// What is reserved starts and ends at a multiple of this where it can: then words that lead into the heap have upper halves that
@@ -140,10 +140,10 @@ impl Layout {
             None => (memory::reserve(reserved, STEP_BYTES)?, 0, reserved),
         };
         let heap = Address::of(base.as_ptr()).add(ahead);
-        // Any word may look like an address in the span, so all descriptors that one may lead to at once must be readable from
-        // the start. The table becomes writable with the blocks that it describes: memory that cannot be written is no data, which
+        // Any word may look like an address in the span, so all descriptors of the small part must be readable from the
+        // start. The table becomes writable with the blocks that it describes: memory that cannot be written is no data, which
         // the system may limit, and takes no memory.
-        if !make_readable(heap.add(span), readable_bytes(span)) {
+        if !make_readable(heap.add(span), readable_bytes(small)) {
             // SAFETY: just reserved, and nobody knows it. Kept, it would count against the address limit.
             unsafe { memory::unmap(base, reserved) };
             return None;
@@ -163,12 +163,11 @@ impl Layout {
             let place = memory::place_apart(AHEAD + reserved_for(span, small))?;
             let heap = Address::of(place.as_ptr()).add(AHEAD);
             let table = core::ptr::NonNull::new(heap.add(span).ptr::<u8>())?;
-            match memory::map_at(table, readable_bytes(span), Access::Read) {
+            match memory::map_at(table, readable_bytes(small), Access::Read) {
                 Ok(()) => {
                     let mut layout = Layout::at(heap, span, small, executable);
-                    layout.table_end = heap.add(span + readable_bytes(span));
-                    (layout.limited, layout.in_pieces) = (true, true);
-                    layout.most_torn = memory::most_mappings() / 3 * 2;
+                    layout.table_end = heap.add(span + readable_bytes(small));
+                    layout.go_on_in_pieces(memory::most_mappings());
                     return Some(layout);
                 }
                 Err(NotMapped::Refused) => return None,
@@ -320,9 +319,9 @@ impl Layout {
 
     /// Whether so many bytes more, mapped in pieces, leave the program its part of an address limit.
     fn leaves_the_program_its_part(&self, bytes: usize) -> bool {
-        let left = memory::addresses_left().map_or(usize::MAX, |left| left as usize);
-        let kept = memory::address_limit().map_or(0, |limit| limit as usize / PROGRAMS_PART);
-        bytes.saturating_add(kept) <= left
+        memory::address_limit().is_none_or(|limit| {
+            memory::has_addresses(bytes.saturating_add(limit as usize / PROGRAMS_PART))
+        })
     }
 
     /// Commits up to `step` bytes of the blocks from `first` to `end`, with their marks if they have some: fewer where that is
@@ -386,39 +385,31 @@ impl Layout {
         refusal::reason(if self.in_pieces { bytes } else { 0 }, bytes)
     }
 
-    /// Whether an address limit allows so many bytes more. The kernel itself looks only where something is mapped: a limit
-    /// that the program set after the heap was reserved counts for what is committed.
-    fn is_within_address_limit(&self, bytes: usize) -> bool {
-        if self.in_pieces {
-            return self.leaves_the_program_its_part(with_marks(bytes));
+    /// Whether an address limit allows so many bytes more. The kernel itself looks only where something is mapped: what was
+    /// reserved before the program set a limit goes back first.
+    fn is_within_address_limit(&mut self, bytes: usize) -> bool {
+        if let Some(limit) = memory::address_limit()
+            && (limit as usize) < self.reserved.saturating_mul(2)
+        {
+            self.give_back_addresses();
         }
-        let (small, large) = self.committed_bytes();
-        match memory::address_limit() {
-            Some(limit) if (limit as usize) < self.reserved => {
-                let committed = with_marks(small + large + STEP_BYTES);
-                let table = self
-                    .needed_table_end()
-                    .offset_from(self.table.heap.add(self.table.span));
-                committed + table + LEFT_FOR_THE_PROGRAM <= limit as usize
-            }
-            _ => true,
-        }
+        !self.in_pieces || self.leaves_the_program_its_part(with_marks(bytes))
     }
 
-    /// Gives the addresses that were never committed back to the system, for good: for a program that lowered its
-    /// address limit and has no room left for a thread's stack. A heap that is mapped in pieces has none.
+    /// Gives the addresses that were never committed back to the system, and goes on in pieces: for a program that lowered
+    /// its address limit. A heap that is in pieces has none. The descriptors of the small part stay.
     pub fn give_back_addresses(&mut self) {
         if self.in_pieces {
             return;
         }
-        // Asked again, it gives back nothing: what was given back may be somebody else's by now.
-        let small_marks = Address::of(self.table.marks_of(self.small_committed));
-        let marks_end = Address::of(self.table.marks_of(self.small_end));
-        let (heap, needed) = (self.table.heap, self.needed());
+        let small = (self.table.large_start as usize) << BLOCK_SHIFT;
+        let needed = reserved_for(self.table.span, small);
+        let heap = self.table.heap;
         let start = heap.sub(core::mem::take(&mut self.ahead));
         let end = start.add(core::mem::replace(&mut self.reserved, needed));
-        let table_end = self.needed_table_end().min(self.table_end);
-        let before = core::mem::replace(&mut self.table_end, table_end);
+        let always = heap.add(self.table.span + readable_bytes(small));
+        let described = Address::of(self.table.block(self.large_committed));
+        let table_end = described.align_up(memory::page_size()).max(always);
         for (low, high) in [
             (start, heap),
             (heap.add(needed), end),
@@ -430,31 +421,25 @@ impl Layout {
                 self.table.start(self.large_committed),
                 self.table.start(self.end),
             ),
-            (small_marks, marks_end),
-            (table_end, before),
+            (table_end, self.table_end),
+            (
+                Address::of(self.table.marks_of(self.marks_committed)),
+                Address::of(self.table.marks_of(self.small_end)),
+            ),
         ] {
             if let (true, Some(start)) = (low < high, core::ptr::NonNull::new(low.ptr::<u8>())) {
                 // SAFETY: never committed, so nothing is there; no words lead to these descriptors, which `described` leaves out.
                 unsafe { memory::unmap(start, high.offset_from(low)) };
             }
         }
-        self.limited = true;
-        self.small_end = self.small_committed;
-        self.end = self.large_committed;
+        self.table_end = table_end.min(self.table_end);
+        self.go_on_in_pieces(memory::USUAL_MAPPINGS);
     }
 
-    /// Bytes of the heap and its tables, without what lies around them.
-    fn needed(&self) -> usize {
-        let small = (self.table.large_start as usize) << BLOCK_SHIFT;
-        reserved_for(self.table.span, small)
-    }
-
-    /// The end of the descriptors of what is committed and of those that are always readable.
-    fn needed_table_end(&self) -> Address {
-        let readable = readable_bytes(self.table.span);
-        let committed = Address::of(self.table.block(self.large_committed));
-        let always = self.table.heap.add(self.table.span + readable);
-        committed.align_up(memory::page_size()).max(always)
+    /// `most` mappings are what a process may have.
+    fn go_on_in_pieces(&mut self, most: usize) {
+        (self.limited, self.in_pieces) = (true, true);
+        self.most_torn = most / 3 * 2;
     }
 
     fn commit_blocks(&mut self, first: BlockIndex, blocks: BlockIndex) -> bool {
@@ -546,6 +531,21 @@ impl Layout {
             .is_some_and(|start| residency::backed_bytes(start, bytes, bytes / 4) < bytes / 4)
     }
 
+    /// Gives the memory of the descriptors inside a long free run back, of which only the first and the last say something. They
+    /// read as `Unused` then.
+    pub fn release_descriptors(&self, first: BlockIndex, blocks: BlockIndex) {
+        if (blocks as usize) < LONG_RUN_BYTES >> LARGE_SHIFT {
+            return;
+        }
+        let page = memory::page_size();
+        let low = Address::of(self.table.block(first + 1)).align_up(page);
+        let high = Address::of(self.table.block(first + blocks - 1)).align_down(page);
+        if let Some(start) = core::ptr::NonNull::new(low.ptr::<u8>()) {
+            // SAFETY: descriptors of committed blocks, under the lock, that lead nowhere. What is locked stays as it is.
+            unsafe { memory::release(start, high.offset_from(low)) };
+        }
+    }
+
     /// Gives the memory of `blocks` blocks back to the system; they read as zero afterwards.
     pub fn release(&self, first: BlockIndex, blocks: BlockIndex) {
         let (start, bytes) = self.extent(first, blocks);
@@ -577,9 +577,9 @@ fn table_bytes(span: usize, small: usize) -> usize {
     entry_bytes(blocks_in(span, small))
 }
 
-/// Bytes of that part of it that is readable from the start: what any word of the span leads to if all blocks have 16 KiB.
-fn readable_bytes(span: usize) -> usize {
-    entry_bytes(span >> BLOCK_SHIFT)
+/// Bytes of that part of it that is readable from the start: of the small part, which has so many bytes.
+fn readable_bytes(small: usize) -> usize {
+    entry_bytes(small >> BLOCK_SHIFT)
 }
 
 /// Bytes of the heap and its tables.
@@ -664,18 +664,18 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_given_back_once() {
+    fn addresses_are_given_back_once_and_taken_again_in_pieces() {
         let mut layout = Layout::reserve(8 << 30, false).unwrap();
         assert!(layout.commit_small(1) && layout.commit_large(layout.table.large_start + 1));
         let table = layout.table;
         layout.give_back_addresses();
         let whose = [
             table.heap.sub(AHEAD),
-            table.heap.add(layout.needed()),
-            table.start(layout.small_end),
-            table.start(layout.end),
+            table.heap.add(layout.reserved),
+            table.start(layout.small_committed),
+            table.start(layout.large_committed),
             layout.table_end,
-            Address::of(table.marks_of(layout.small_end)),
+            Address::of(table.marks_of(layout.marks_committed)),
         ];
         for place in whose {
             // SAFETY: the test's own mapping, where nothing is.
@@ -696,6 +696,24 @@ mod tests {
             // SAFETY: mapped above.
             unsafe { place.store(1) };
         }
-        assert!(!layout.commit_small(layout.small_end + 1));
+        // What is somebody else's by now ends the part; elsewhere it goes on.
+        assert!(!layout.commit_small(layout.small_committed + 1));
+        for place in whose {
+            let place = core::ptr::NonNull::new(place.ptr()).unwrap();
+            // SAFETY: mapped above.
+            assert!(unsafe { memory::unmap(place, memory::page_size()) });
+        }
+        let (small, large) = (layout.small_committed + 1000, layout.large_committed + 1000);
+        assert!(layout.commit_small(small) && layout.commit_large(large));
+        for block in [small - 1, large - 1] {
+            let last = table.start(block);
+            assert!(last.word().is_multiple_of(memory::page_size()));
+            // SAFETY: committed just now.
+            unsafe { last.store(1) };
+        }
+        assert_eq!(
+            table.described_at(table.start(large - 1).word()),
+            Some(large - 1)
+        );
     }
 }
