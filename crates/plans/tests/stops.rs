@@ -11,9 +11,10 @@ use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::RawLock;
 use gleaner_mem::Address;
-use gleaner_os::signals::Information;
+use gleaner_os::signals::{Delivery, Information};
 use gleaner_os::{signals, threads};
 use gleaner_plans::mark_sweep::mutator::{Mutator, Mutators};
 use gleaner_plans::mark_sweep::stop::protocol::World;
@@ -318,9 +319,14 @@ fn a_record_whose_number_an_unregistered_thread_has_is_reported() {
         let tid = tid.clone();
         std::thread::spawn(move || {
             tid.store(threads::current_tid().0 as usize, Ordering::Relaxed);
-            while !door.over.load(Ordering::Relaxed) {
-                threads::yield_now();
+            // Not a limit that passes or fails the test: it only ends it when somebody waits for this thread.
+            for _ in 0..600 {
+                threads::sleep_ns(100_000_000);
+                if door.over.load(Ordering::Relaxed) {
+                    return true;
+                }
             }
+            false
         })
     };
     while tid.load(Ordering::Relaxed) == 0 {
@@ -341,7 +347,7 @@ fn a_record_whose_number_an_unregistered_thread_has_is_reported() {
     hold_thread(&door.world, record, SIGNAL).unwrap();
     door.lock.unlock();
     door.over.store(true, Ordering::Relaxed);
-    stranger.join().unwrap();
+    assert!(stranger.join().unwrap(), "the stranger was waited for");
     door.leave(own);
 }
 
@@ -442,4 +448,214 @@ fn door_thread(door: &Door, own: *mut Mutator) -> threads::ThreadId {
     door.lock.unlock();
     // SAFETY: records stay mapped, and the thread is alive.
     unsafe { (*record).tid }
+}
+
+/// Starts a thread that works until the test is over, and waits until it does.
+fn start_worker(
+    door: &'static Door,
+    run: impl FnOnce(&AtomicU64) + Send + 'static,
+) -> (std::thread::JoinHandle<()>, Arc<AtomicU64>) {
+    let work = Arc::new(AtomicU64::new(0));
+    let own_work = work.clone();
+    let thread = std::thread::spawn(move || run(&own_work));
+    while work.load(Ordering::Relaxed) == 0 {
+        assert!(!door.over.load(Ordering::Relaxed));
+        threads::yield_now();
+    }
+    (thread, work)
+}
+
+/// The record of the one registered thread that is not the calling one.
+fn other_record(door: &'static Door, own: *mut Mutator) -> &'static Mutator {
+    door.lock.lock();
+    let record = door
+        .mutators()
+        .find(|record| !std::ptr::eq(record, own))
+        .unwrap();
+    door.lock.unlock();
+    // SAFETY: records stay mapped, and the thread is alive.
+    unsafe { &*record }
+}
+
+/// A thread that got a signal before it was registered is one to wait for as soon as it is: what it said then is forgotten.
+#[test]
+fn a_thread_that_was_a_stray_is_waited_for() {
+    let door = Door::new();
+    let own = door.register();
+    let (thread, _) = start_worker(door, move |work| {
+        signals::unblock(SIGNAL);
+        assert_eq!(
+            signals::send(threads::current_tid(), SIGNAL),
+            Delivery::Sent
+        );
+        spin(door, work);
+    });
+    let record = other_record(door, own);
+    door.lock.lock();
+    hold_thread(&door.world, record, SIGNAL).unwrap();
+    assert!(record.station.is_held(), "it runs");
+    record.station.release();
+    door.lock.unlock();
+    door.over.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    // The same of a stop, in which a thread that takes its time is sent the signal again.
+    door.over.store(false, Ordering::Relaxed);
+    let (thread, work) = start_worker(door, move |work| {
+        assert_eq!(
+            signals::send(threads::current_tid(), SIGNAL),
+            Delivery::Sent
+        );
+        spin(door, work);
+    });
+    let record = other_record(door, own);
+    faults::arm(FaultPoint::SuspendAckLate, 1);
+    door.lock.lock();
+    let epoch = stop_world(&door.world, door.mutators(), SIGNAL).unwrap();
+    assert!(door.world.has_stopped(&record.station, epoch) && !record.gone);
+    let before = work.load(Ordering::Relaxed);
+    threads::yield_now();
+    assert_eq!(work.load(Ordering::Relaxed), before);
+    door.world.resume();
+    door.lock.unlock();
+    door.over.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    door.leave(own);
+}
+
+unsafe extern "C" {
+    fn getrlimit(resource: c_int, limits: *mut [u64; 2]) -> c_int;
+    fn setrlimit(resource: c_int, limits: *const [u64; 2]) -> c_int;
+}
+const RLIMIT_SIGPENDING: c_int = 11;
+
+/// How many signals may wait in queues.
+fn queue_limits() -> [u64; 2] {
+    let mut limits = [0; 2];
+    // SAFETY: a place for two numbers.
+    assert_eq!(unsafe { getrlimit(RLIMIT_SIGPENDING, &mut limits) }, 0);
+    limits
+}
+
+fn set_queue_limits(limits: [u64; 2]) {
+    // SAFETY: two numbers.
+    assert_eq!(unsafe { setrlimit(RLIMIT_SIGPENDING, &limits) }, 0);
+}
+
+/// A full queue of signals passes, so it is no refusal. Only signals of real time are lost by it.
+#[test]
+fn a_full_queue_of_signals_passes() {
+    const REAL_TIME: c_int = 40;
+    const EAGAIN: c_int = 11;
+    let door = Door::new();
+    assert!(signals::install_suspend_handler(REAL_TIME, on_suspend));
+    let own = door.register();
+    let (thread, work) = start_worker(door, move |work| {
+        signals::unblock(REAL_TIME);
+        spin(door, work);
+    });
+    let record = other_record(door, own);
+    let limits = queue_limits();
+    for is_held in [false, true] {
+        // It has left the stop before.
+        let before = work.load(Ordering::Relaxed);
+        while work.load(Ordering::Relaxed) == before {
+            threads::yield_now();
+        }
+        set_queue_limits([0, limits[1]]);
+        let sent = signals::send(record.tid, REAL_TIME);
+        assert_eq!(sent, Delivery::Failed(EAGAIN));
+        let station = &record.station;
+        let clearer = std::thread::spawn(move || {
+            while !door.world.is_stopped() && !station.is_on_hold() {
+                threads::yield_now();
+            }
+            // The first signal fails meanwhile. If it comes later, it is one like others.
+            threads::sleep_ns(30_000_000);
+            set_queue_limits(limits);
+        });
+        door.lock.lock();
+        if is_held {
+            hold_thread(&door.world, record, REAL_TIME).unwrap();
+            assert!(record.station.is_held());
+            record.station.release();
+        } else {
+            stop_world(&door.world, door.mutators(), REAL_TIME).unwrap();
+            door.world.resume();
+        }
+        door.lock.unlock();
+        clearer.join().unwrap();
+    }
+    door.over.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    door.leave(own);
+}
+
+/// A thread in a blocking region is to be held where it leaves that, and nobody waits for it.
+#[test]
+fn a_thread_in_a_blocking_region_is_held_behind_it() {
+    let door = Door::new();
+    let own = door.register();
+    let is_behind = Arc::new(AtomicBool::new(false));
+    let behind = is_behind.clone();
+    let (thread, work) = start_worker(door, move |work| {
+        let record = door.register();
+        door.block(record, || {
+            while !door.over.load(Ordering::Relaxed) {
+                work.fetch_add(1, Ordering::Relaxed);
+                threads::yield_now();
+            }
+        });
+        behind.store(true, Ordering::Relaxed);
+        door.leave(record);
+    });
+    let record = other_record(door, own);
+    door.lock.lock();
+    hold_thread(&door.world, record, SIGNAL).unwrap();
+    assert!(!record.station.is_held(), "it was stopped in its region");
+    door.lock.unlock();
+    let before = work.load(Ordering::Relaxed);
+    while work.load(Ordering::Relaxed) == before {
+        threads::yield_now();
+    }
+    door.over.store(true, Ordering::Relaxed);
+    while !record.station.is_held() {
+        threads::yield_now();
+    }
+    assert!(!is_behind.load(Ordering::Relaxed));
+    record.station.release();
+    thread.join().unwrap();
+    door.leave(own);
+}
+
+/// How often the calling thread has slept.
+fn sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+/// A thread that is held on its way out of a section of the client's does not leave it: a stop does not wait for that.
+#[test]
+fn a_held_thread_that_was_leaving_is_not_waited_for() {
+    let door = Door::new();
+    let own = door.register();
+    let (thread, _) = start_worker(door, move |work| spin(door, work));
+    let record = other_record(door, own);
+    door.lock.lock();
+    record.station.begin_leaving();
+    hold_thread(&door.world, record, SIGNAL).unwrap();
+    let before = sleeps();
+    stop_world(&door.world, door.mutators(), SIGNAL).unwrap();
+    let slept = sleeps() - before;
+    door.world.resume();
+    record.station.end_leaving();
+    record.station.release();
+    door.lock.unlock();
+    door.over.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    door.leave(own);
+    // It looks ten thousand times before it gives up.
+    assert!(slept < 5_000, "{slept} sleeps");
 }
