@@ -520,6 +520,26 @@ static void load_whenever_the_list_is_read(void)
     check_alive();
 }
 
+/* In a name space of its own the collector sees other libraries than the
+ * loader shows without its lock: it collects nevertheless. */
+static void a_name_space_of_its_own(void)
+{
+    const char *path = getenv("CONFORMANCE_LIB");
+    REQUIRE(path != NULL);
+    void *lib = dlmopen(LM_ID_NEWLM, path, RTLD_NOW);
+    REQUIRE(lib != NULL);
+    void (*init)(void) = (void (*)(void))dlsym(lib, "GC_init");
+    void (*collect_there)(void) = (void (*)(void))dlsym(lib, "GC_gcollect");
+    void *(*allocate)(size_t) = (void *(*)(size_t))dlsym(lib, "GC_malloc");
+    GC_word (*collections)(void) = (GC_word(*)(void))dlsym(lib, "GC_get_gc_no");
+    REQUIRE(init != NULL && collect_there != NULL && allocate != NULL && collections != NULL);
+    init();
+    CHECK(allocate(100) != NULL);
+    GC_word before = collections();
+    collect_there();
+    CHECK_NE(collections(), before);
+}
+
 MAIN_BEGIN
     RUN(static_data);
     RUN(mapping_is_no_root);
@@ -548,4 +568,5 @@ MAIN_BEGIN
     RUN(push_conditional);
     RUN(push_by_variable);
     RUN(push_finalizer_structures);
+    RUN_GLEANER(a_name_space_of_its_own);
 MAIN_END

@@ -340,4 +340,33 @@ mod tests {
         assert!(list.is_current());
         assert!(!LibraryList::empty().is_current());
     }
+
+    /// Where the list cannot be confirmed: a library may have been closed since.
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let mut list = LibraryList::read(0, |_| true);
+        let before: Vec<_> = list.segments.iter().map(|it| it.low).collect();
+        // Nothing is mapped in the first page.
+        list.segments.push(Segment {
+            low: 8,
+            high: 64,
+            ..Segment::EMPTY
+        });
+        let mut roots = Roots::new();
+        roots.replace_libraries(&mut list);
+        assert!(roots.settle_libraries());
+        let left = roots.libraries.segments.iter().map(|it| it.low);
+        assert_eq!(left.collect::<Vec<_>>(), before);
+        assert!(!roots.libraries_are_current(), "it is read again");
+    }
+
+    /// Or another one was opened where one was closed.
+    #[test]
+    fn a_library_in_the_place_of_another_is_a_new_one() {
+        let mut list = LibraryList::read(0, |_| true);
+        assert!(list.lacks_nothing());
+        let (_, dynamic) = list.objects.last_mut().unwrap();
+        *dynamic += 8;
+        assert!(!list.lacks_nothing());
+    }
 }
