@@ -172,6 +172,44 @@ static void suspended_outside_of_the_loader(void)
     check_alive();
 }
 
+/* Nor where it makes helper threads: the C library has locks then. */
+#undef pthread_create
+int pthread_create(pthread_t *t, const pthread_attr_t *attributes, void *(*run)(void *), void *arg)
+{
+    creator create = (creator)dlsym(RTLD_NEXT, "pthread_create");
+    if (collector != 0 && collector == (pid_t)syscall(SYS_gettid))
+        asked(NULL, NULL, 0);
+    return create(t, attributes, run, arg);
+}
+
+static void *collects_much(void *arg)
+{
+    GC_enable();
+    return collects(arg);
+}
+
+static void suspended_outside_of_making_threads(void)
+{
+    pthread_t t;
+    setenv("GC_MARKERS", "3", 1);
+    start();
+    GC_disable();
+    for (int i = 0; i < 2000; i++)
+        GC_malloc(40000);
+    REQUIRE(GC_pthread_create(&t, NULL, collects_much, NULL) == 0);
+    while (!inside)
+        sched_yield();
+    GC_suspend_thread(t);
+    suspended = 1;
+    GC_gcollect();
+    GC_resume_thread(t);
+    quit = 1;
+    pthread_join(t, NULL);
+    CHECK_EQ(suspended_inside, 0);
+    check_alive();
+}
+#define pthread_create GC_pthread_create
+
 /* Nor with the lock of the library's own memory, where the fault holds it up
  * once. */
 static void suspended_outside_of_the_arena(void)
@@ -288,6 +326,7 @@ MAIN_BEGIN
     RUN_GLEANER(a_thread_that_blocks_the_signal_is_named);
     RUN(suspended_thread_is_scanned);
     RUN(suspended_outside_of_the_loader);
+    RUN_GLEANER(suspended_outside_of_making_threads);
     RUN_GLEANER(suspended_outside_of_the_arena);
     RUN_GLEANER(suspended_while_others_wait);
 MAIN_END
