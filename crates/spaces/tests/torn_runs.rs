@@ -238,6 +238,32 @@ fn free_blocks_of_small_objects_go_and_are_mapped_when_they_are_needed() {
     assert!(back.count() > 390, "the same places are used before others");
 }
 
+/// As where a limit leaves addresses for a few blocks only, or somebody else mapped something there.
+#[test]
+fn blocks_are_mapped_one_by_one_where_many_are_refused() {
+    let mut space = Space::in_pieces();
+    let class = class_of(4096);
+    let block_of = |space: &mut Space| {
+        let cells = [(); 4].map(|()| space.0.allocate_small(NORMAL, class).unwrap());
+        cells[0].align_down(BLOCK_BYTES)
+    };
+    let blocks: Vec<Address> = (0..40).map(|_| block_of(&mut space)).collect();
+    space.collect([]);
+    assert!(space.0.give_back_between());
+    let place = std::ptr::NonNull::new(blocks[3].ptr::<u8>()).unwrap();
+    memory::map_at(place, PAGE, memory::Access::Read).unwrap();
+    for block in &blocks[..3] {
+        assert_eq!(block_of(&mut space), *block);
+    }
+    assert!(block_of(&mut space) > blocks[39], "one that was never used");
+    // SAFETY: mapped above, and nobody has used it.
+    unsafe { memory::unmap(place, PAGE) };
+    for block in &blocks[3..] {
+        assert_eq!(block_of(&mut space), *block);
+    }
+    space.verify();
+}
+
 /// Nor while somebody reads cells without the lock.
 #[test]
 fn free_blocks_stay_while_they_may_be_read() {

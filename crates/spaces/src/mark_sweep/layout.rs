@@ -639,6 +639,9 @@ fn advise(start: Address, bytes: usize, on: bool) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::mark_sweep::block::State;
+    use crate::mark_sweep::large_runs::LargeSpace;
+    use crate::mark_sweep::pool::{Backing, FreePool};
 
     #[test]
     fn what_is_reserved_by_itself_shares_no_upper_half_of_a_word_with_others() {
@@ -691,6 +694,11 @@ mod tests {
             };
             assert_eq!(Address::of(mapped), place, "not given back");
         }
+        // Any word may lead to these as before.
+        for index in 0..(table.span >> BLOCK_SHIFT) as BlockIndex {
+            let word = Address::of(table.block(index)).word();
+            assert!(memory::is_readable(word, size_of::<Block>()), "{index}");
+        }
         layout.give_back_addresses();
         for place in whose {
             // SAFETY: mapped above.
@@ -715,5 +723,79 @@ mod tests {
             table.described_at(table.start(large - 1).word()),
             Some(large - 1)
         );
+    }
+
+    /// A heap that is mapped in pieces, of which so many free runs may be torn.
+    fn in_pieces(most_torn: usize) -> Layout {
+        let mut layout = Layout::in_pieces(SMALLEST_SPAN, false).unwrap();
+        layout.most_torn = most_torn;
+        layout
+    }
+
+    fn is_mapped(layout: &Layout, block: BlockIndex) -> bool {
+        memory::is_readable(layout.table.start(block).word(), 1)
+    }
+
+    #[test]
+    fn descriptors_are_mapped_with_their_blocks() {
+        let mut layout = in_pieces(0);
+        let (table, end) = (layout.table, layout.end());
+        let last = table.start(end - 1).word();
+        let descriptor = Address::of(table.block(end - 1)).word();
+        assert_eq!(table.described_at(last), None);
+        assert!(!memory::is_readable(descriptor, size_of::<Block>()));
+        for _ in 0..2 {
+            assert!(layout.commit_large(end));
+            assert_eq!(table.described_at(last), Some(end - 1));
+            for index in table.large_start..end {
+                // SAFETY: the descriptor of a committed block, which the test alone uses.
+                unsafe { (*table.block(index)).state = State::Free };
+            }
+            layout.uncommit_large(table.large_start + 1);
+            assert!(!memory::is_readable(last, 1));
+        }
+    }
+
+    /// Each hole makes two mappings of one, of which the kernel allows so many.
+    #[test]
+    fn the_longest_free_runs_are_torn_and_no_more_than_may_be() {
+        let mut layout = in_pieces(2);
+        let mut large = LargeSpace::new(&layout);
+        let lengths = [3, 3, 3, 3, 3, 3, 9, 3];
+        let mut fresh = |blocks| large.take_fresh(&mut layout, blocks).unwrap();
+        let runs = lengths.map(&mut fresh);
+        let given = [runs[0], runs[2], runs[4], runs[6]];
+        given.iter().for_each(|run| large.give(&layout, *run));
+        let mapped = |layout: &Layout| given.map(|run| is_mapped(layout, run.first));
+        assert!(large.tear(&layout));
+        assert!(!mapped(&layout)[3], "the longest");
+        let count = |layout: &Layout| mapped(layout).iter().filter(|it| **it).count();
+        assert_eq!(count(&layout), 2);
+        assert!(!large.tear(&layout), "nothing more");
+        // What is mapped anew leaves room for another.
+        let mut run = large.take_free(&layout, 9).unwrap();
+        assert!(large.mend(&layout, &mut run) && mapped(&layout)[3]);
+        assert!(large.tear(&layout));
+        assert_eq!(count(&layout), 2);
+    }
+
+    #[test]
+    fn the_longest_runs_of_free_small_blocks_go_and_no_more_than_may() {
+        let mut layout = in_pieces(8);
+        assert_eq!(layout.most_small_holes(), 2);
+        let mut pool = FreePool::new();
+        let free = [1, 3, 5, 7].into_iter().chain(9..30);
+        for index in 0..31 {
+            assert_eq!(pool.take_clean(&mut layout, 0).unwrap().index, index);
+            // SAFETY: a descriptor below the frontier, which the test alone uses.
+            unsafe { (*layout.table.block(index)).state = State::Small };
+        }
+        free.for_each(|index| pool.put(&layout, index, Backing::Dirty));
+        assert!(pool.give_addresses_back(&layout));
+        assert_eq!((pool.away(), pool.dirty()), (22, 3));
+        let away = (0..31).filter(|block| !is_mapped(&layout, *block));
+        assert_eq!(away.clone().count(), 22);
+        assert!((9..30).all(|block| away.clone().any(|it| it == block)));
+        assert!(!pool.give_addresses_back(&layout), "nothing more");
     }
 }
