@@ -338,6 +338,39 @@ static void messages_say_what_helps(void)
     check_names(starts_without_data, "ulimit -d");
 }
 
+/* A heap that is full under a limit that the program lowered after the start
+ * leaves addresses for the stack of a thread. */
+static void *returns_its_argument(void *arg)
+{
+    return arg;
+}
+
+static void a_late_limit_leaves_room_for_a_thread(void)
+{
+    GC_INIT();
+    GC_set_warn_proc(GC_ignore_warn_proc);
+    struct rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = (rlim_t)500000 << 10;
+    REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
+    void **last = NULL, **next;
+    while ((next = GC_malloc(1024)) != NULL) {
+        next[0] = last;
+        last = next;
+    }
+    /* The library itself needs an object for the thread. */
+    for (int i = 0; i < 2000 && last != NULL; i++)
+        last = *last;
+    GC_gcollect();
+    CHECK(last != NULL);
+    pthread_t t;
+    void *result = NULL;
+    CHECK_EQ(GC_pthread_create(&t, NULL, returns_its_argument, &t), 0);
+    CHECK_EQ(GC_pthread_join(t, &result), 0);
+    CHECK(result == &t);
+    __asm__ volatile("" : : "r"(last) : "memory");
+}
+
 MAIN_BEGIN
     RUN(little_data_at_first);
     RUN(data_follows_the_heap);
@@ -354,4 +387,5 @@ MAIN_BEGIN
     RUN_GLEANER(messages_say_what_helps);
     RUN_GLEANER(the_data_limit_is_named);
     RUN_GLEANER(the_data_limit_is_not_blamed);
+    RUN_GLEANER(a_late_limit_leaves_room_for_a_thread);
 MAIN_END
