@@ -547,8 +547,7 @@ impl Heap {
             let mut released = reclaimed.released_bytes;
             if request.release_all {
                 released += self.space.release_dirty(usize::MAX);
-                self.space.give_back_end();
-                self.space.give_back_between();
+                self.give_addresses_back();
             }
             self.shrink(capacity, released, client);
             event.bytes = self.space.capacity as u64;

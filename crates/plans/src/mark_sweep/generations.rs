@@ -403,6 +403,20 @@ impl Heap {
         }
     }
 
+    /// Where addresses are short they stay with the heap as long as pages are watched: gives the watch up, but not in a cycle.
+    fn give_up_watch(&mut self) {
+        if self.space.layout.is_in_pieces() && !self.cycle.is_under_way() {
+            self.space.written = None;
+            self.generations.marks_hold = false;
+        }
+    }
+
+    /// Gives back the addresses that no object needs, where they are short; whether there were any.
+    pub(crate) fn give_addresses_back(&mut self) -> bool {
+        self.give_up_watch();
+        self.space.give_back_end() | self.space.give_back_between()
+    }
+
     /// Remembers what a completed collection left; `allocated` is what was allocated before it.
     pub(crate) fn note_extent(&mut self, extent: Extent, allocated: usize) {
         self.generations.note(extent, allocated, &self.space.census);

@@ -385,7 +385,7 @@ impl Heap {
         }
         if self.settings.may_collect && attempts < self.settings.retries.max(2) {
             Remedy::CollectEverything("the system has no more memory")
-        } else if self.space.give_back_between() {
+        } else if self.give_addresses_back() {
             Remedy::TryAgain
         } else {
             // What was granted to this request in vain would only put off the next collections.
