@@ -5,8 +5,8 @@
 
 use core::fmt;
 
-use super::HeapKind;
-use super::machine::{MOST_NODES, MOST_PROCESSORS, Machine, MachineError};
+use super::heap_kind::HeapKind;
+use super::machine::{MOST_NODES, MOST_PROCESSORS, Machine, MachineError, synthetic};
 use crate::faults::{FaultError, FaultPlan, FaultPoint};
 
 /// The values that an option accepts. Prints as the docs and the errors show them.
@@ -225,6 +225,22 @@ impl OptionValue for usize {
 
     fn shown(&self) -> Shown<'_> {
         Shown::Bytes(Size(*self))
+    }
+}
+
+impl OptionValue for Machine {
+    fn parse<'a>(text: &'a str, _: &Accepted) -> Result<Machine, Problem<'a>> {
+        match text.trim_ascii() {
+            "host" => Ok(Machine::Host),
+            "" => Err(Problem::NoValue),
+            text => synthetic(text)
+                .map(Machine::Synthetic)
+                .map_err(Problem::Machine),
+        }
+    }
+
+    fn shown(&self) -> Shown<'_> {
+        Shown::Machine(*self)
     }
 }
 

@@ -8,8 +8,6 @@
 
 use core::fmt;
 
-use super::accepted::{Accepted, OptionValue, Problem, Shown};
-
 /// The most memory nodes that a heap uses.
 pub const MOST_NODES: usize = 16;
 /// The most processors that a machine may have.
@@ -170,7 +168,7 @@ fn level(item: &str) -> Result<(Level, u32), MachineError<'_>> {
 }
 
 /// Reads a synthetic machine. The text has at least one item.
-fn synthetic(text: &str) -> Result<Synthetic, MachineError<'_>> {
+pub(super) fn synthetic(text: &str) -> Result<Synthetic, MachineError<'_>> {
     let mut counts = [1u32; 3];
     let mut before = None;
     for item in text.split_ascii_whitespace() {
@@ -204,21 +202,5 @@ impl fmt::Display for Machine {
                 write!(out, "node:{nodes} core:{cores} pu:{pus}")
             }
         }
-    }
-}
-
-impl OptionValue for Machine {
-    fn parse<'a>(text: &'a str, _: &Accepted) -> Result<Machine, Problem<'a>> {
-        match text.trim_ascii() {
-            "host" => Ok(Machine::Host),
-            "" => Err(Problem::NoValue),
-            text => synthetic(text)
-                .map(Machine::Synthetic)
-                .map_err(Problem::Machine),
-        }
-    }
-
-    fn shown(&self) -> Shown<'_> {
-        Shown::Machine(*self)
     }
 }
