@@ -14,6 +14,8 @@
 compile_error!("the port layer knows x86-64 Linux with glibc only");
 
 mod kept_file;
+mod pages;
+mod places;
 mod procfs;
 mod sets;
 mod spawn;

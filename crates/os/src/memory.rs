@@ -8,6 +8,7 @@
 //! Any thread, any state of the world.
 
 use crate::own_ranges;
+use crate::places::{EXTENT, FIRST, MOST_RANDOM, is_apart};
 use crate::procfs;
 use crate::refusal::{self, Limit};
 use crate::syscall::{Errno, call};
@@ -15,17 +16,9 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use gleaner_base::faults::{self, FaultPoint};
 
+pub use crate::pages::{page_size, whole_pages};
+pub use crate::places::APART;
 pub use crate::residency::{peak_resident_bytes, resident_bytes};
-
-/// Bytes in a page: fixed on this architecture, so it can shape constants.
-pub const fn page_size() -> usize {
-    4096
-}
-
-/// `bytes` rounded up to whole pages; `None` when that overflows.
-pub const fn whole_pages(bytes: usize) -> Option<usize> {
-    bytes.checked_next_multiple_of(page_size())
-}
 
 /// Reserves `bytes` of addresses at a multiple of `align`, without storage and without access.
 ///
@@ -163,9 +156,6 @@ pub fn map_at(start: NonNull<u8>, bytes: usize, access: Access) -> Result<(), No
 /// An address far from all that the kernel and the C library map by themselves, a multiple of [`APART`], with so many
 /// bytes behind it of which this function names no other part, before all have been named. What is mapped there by [`map_at`]
 /// can grow as far as that, as long as nobody else chooses the same place.
-///
-/// The kernel puts mappings below the stack, or, where the stack is unlimited, above a third of the addresses, and programs
-/// at two thirds or quite low. Between the last two nothing comes to lie.
 pub fn place_apart(bytes: usize) -> Option<NonNull<u8>> {
     let bytes = bytes.checked_next_multiple_of(APART)?;
     if bytes > EXTENT {
@@ -180,24 +170,6 @@ pub fn place_apart(bytes: usize) -> Option<NonNull<u8>> {
     let named = NAMED.fetch_add(bytes + APART, Ordering::Relaxed) % EXTENT;
     let start = if named + bytes <= EXTENT { named } else { 0 };
     NonNull::new((FIRST + random * APART + start) as *mut u8)
-}
-
-/// Places apart start at multiples of this.
-pub const APART: usize = 1 << 32;
-
-/// Where the first place apart may be, and how many bytes behind it belong to them.
-const FIRST: usize = 0x3000_0000_0000;
-const EXTENT: usize = 32 << 40;
-const MOST_RANDOM: usize = 0xff;
-
-/// All addresses that [`place_apart`] may name, and what may grow behind them.
-pub(crate) const fn places_apart() -> (usize, usize) {
-    (FIRST, FIRST + MOST_RANDOM * APART + EXTENT)
-}
-
-fn is_apart(address: usize) -> bool {
-    let (low, high) = places_apart();
-    low <= address && address < high
 }
 
 /// Bytes of the places apart that were named, and of the gaps between them.

@@ -1,7 +1,7 @@
 //! Which addresses are the collector's own: what it mapped, and its own image.
 //!
 //! A search of the process's memory for what the program keeps must leave these ranges out. Mark stacks and tables of
-//! links are full of addresses that keep nothing alive. Places apart ([`memory::place_apart`]) are not listed: nobody else's
+//! links are full of addresses that keep nothing alive. Places apart ([`places`]) are not listed: nobody else's
 //! memory lies among them.
 //!
 //! # Invariants
@@ -16,7 +16,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::memory;
+use crate::places;
 
 /// How many ranges are known at a time: arenas of 256 KB for the most part.
 const SLOTS: usize = 1024;
@@ -156,7 +156,7 @@ pub fn remove(start: usize, bytes: usize) {
 
 /// The range of the collector's that ends first of those that end above `address`.
 pub fn first_above(address: usize) -> Option<(usize, usize)> {
-    let apart = memory::places_apart();
+    let apart = places::places_apart();
     let apart = (apart.1 > address).then_some(apart);
     let listed = SLOTS_OF_THE_PROCESS.first_above(address);
     listed.into_iter().chain(apart).min_by_key(|&(_, end)| end)
@@ -165,6 +165,7 @@ pub fn first_above(address: usize) -> Option<(usize, usize)> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::memory;
     use core::sync::atomic::AtomicBool;
 
     fn all(slots: &Slots<AtomicUsize, SLOTS>) -> Vec<(usize, usize)> {

@@ -6,7 +6,7 @@
 //!
 //! Any thread, any state of the world.
 
-use crate::memory::page_size;
+use crate::pages::page_size;
 use crate::procfs;
 use crate::syscall::call;
 

@@ -7,7 +7,7 @@
 
 use core::ops::Range;
 
-use super::Reason;
+use super::why::Reason;
 use crate::output::Fd;
 use crate::syscall::{Errno, call};
 

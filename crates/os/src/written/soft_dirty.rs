@@ -7,7 +7,7 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use super::{PAGE_BYTES, Reason};
+use super::why::{PAGE_BYTES, Reason};
 use crate::kept_file::Kept;
 use crate::output::{Fd, open_write};
 use crate::syscall::{Errno, call};
