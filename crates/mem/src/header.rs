@@ -18,7 +18,7 @@
 use gleaner_base::sync::{AtomicU64, Ordering};
 
 use crate::Address;
-use crate::object_model::TypeId;
+use crate::types::TypeId;
 
 /// Version of the bit layout, of the published fields of mutators, and of the C interface that has both: for compilers
 /// that have them in their code.

@@ -12,6 +12,7 @@ pub mod growing;
 pub mod header;
 pub mod mapped_list;
 pub mod object_bits;
+pub mod object_layout;
 pub mod object_model;
 pub mod side;
 pub mod slot;

@@ -32,7 +32,7 @@
 use gleaner_base::sync::{AtomicU32, AtomicU64, Ordering};
 
 use crate::Address;
-use crate::object_model::{ELEMENTS, LENGTH, whole_granules};
+use crate::object_layout::{ELEMENTS, LENGTH, whole_granules};
 
 /// Of a pointer in a spine: what it leads to may not be written.
 pub const TAINT: u64 = 1;

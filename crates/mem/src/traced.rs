@@ -11,7 +11,7 @@
 //! - They do not unwind.
 
 use crate::Address;
-use crate::object_model::{GRANULE, LENGTH, tailed_bytes};
+use crate::object_layout::{GRANULE, LENGTH, tailed_bytes};
 
 /// What a trace function calls for each slot.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 use gleaner_base::sync::{AtomicU32, Ordering, RawLock, UnsafeCell};
 
 use crate::growing::Growing;
-use crate::object_model::{ELEMENTS, FIELDS, GRANULE, LEAST_BYTES, LENGTH};
+use crate::object_layout::{ELEMENTS, FIELDS, GRANULE, LEAST_BYTES, LENGTH};
 use crate::traced::{Size, Trace};
 
 /// How many types a heap can have. The header has room for 2^24; the table is mapped in one piece.

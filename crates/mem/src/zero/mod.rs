@@ -1,13 +1,15 @@
 //! Zeroing of memory ranges (invariant I2: fresh is zero).
 //!
 //! The functions here zero single objects and whatever is zeroed without a choice. [`kernels`] are the ways to zero a
-//! block, and [`processor`] chooses one of them.
+//! block, and [`choice`] chooses one of them by what the [`processor`] has.
 
+pub mod choice;
 pub mod kernels;
 pub mod processor;
 
+pub use choice::{Choice, choose};
 pub use kernels::Kernel;
-pub use processor::{Choice, Feature, Processor, choose};
+pub use processor::{Feature, Processor};
 
 use crate::Address;
 

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize};
 use gleaner_base::events::{Phase, Ring};
 use gleaner_base::options::{self, MarkGenerations, MarkPrefetch, Options};
 use gleaner_mem::Address;
-use gleaner_mem::zero::processor::{self, Processor};
+use gleaner_mem::zero::{self, Processor};
 use gleaner_os::log_file::LogFile;
 use gleaner_os::topology::Topology;
 use gleaner_os::written::Unavailable;
@@ -247,7 +247,7 @@ impl Heap {
         space.sweep_ahead = options.sweep_ahead as usize;
         space.set_populate_ahead(options.populate_ahead);
         // Blocks are swept when their cells are needed, so what is zeroed is used soon.
-        space.zeroing = processor::choose(options.zeroing_kernel, true, &Processor::detect());
+        space.zeroing = zero::choose(options.zeroing_kernel, true, &Processor::detect());
         let unwatched = generations::watch_writes(&mut space, options).err();
         let mut heap = Heap {
             engine: MarkEngine::new(prefetch_settings(options), mark_stack),

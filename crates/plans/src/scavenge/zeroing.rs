@@ -23,7 +23,7 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero::Choice;
 use gleaner_mem::zero::kernels::Kernel;
-use gleaner_mem::zero::processor::{self, Processor};
+use gleaner_mem::zero::{self, Processor};
 use gleaner_os::{clock, contention, threads};
 use gleaner_spaces::precise::fragmented::Fragmented;
 use gleaner_work::{Claims, Done};
@@ -204,8 +204,7 @@ impl Zeroing {
     /// For an eden of `bytes` bytes from `eden` on, none of which was touched; `None` when the system gives no memory.
     pub(super) fn new(config: &Config, eden: Address, bytes: usize) -> Option<Zeroing> {
         let processor = Processor::detect();
-        let choose =
-            |temporal| processor::choose(config.options.zeroing_kernel, temporal, &processor);
+        let choose = |temporal| zero::choose(config.options.zeroing_kernel, temporal, &processor);
         let by_itself = config.options.zeroing == Policy::Auto
             && config.options.zeroing_kernel == ZeroingKernel::Auto;
         let measured = by_itself.then(calibration).flatten();
