@@ -17,26 +17,16 @@
 //! `run` and `ensure_helpers` run on mutator threads, `serve` on the helpers. Helpers never call
 //! malloc, std or libc.
 
-use core::cell::Cell;
 use core::fmt;
 
 use gleaner_base::options;
-use gleaner_base::sync::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, model_size,
-};
+use gleaner_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
 
 use crate::mailbox::Mailboxes;
-use crate::parking::{Park, Parking};
+use crate::shared::Shared;
 use crate::tally::{CountedLock, Synchronisation, Tally};
-use crate::task_queue::TaskQueue;
-use crate::termination::{PhaseNumber, Termination};
+use crate::termination::{LEADER, MAX_WORKERS, PhaseNumber};
 use crate::worker::Worker;
-
-/// The most workers of a phase, the leader included: the idle mask is one 64-bit word.
-pub const MAX_WORKERS: usize = model_size(64, 4);
-
-/// The leader's index.
-pub(crate) const LEADER: usize = 0;
 
 const FORGOT_MAIL: &str = "a worker left a phase that has boxes without a last offer";
 
@@ -74,13 +64,8 @@ struct Current {
 
 /// The threads that work together. One lives in a static of each door, or inside a heap.
 pub struct Crew {
-    pub(crate) termination: Termination,
-    /// One bit for each worker of the current phase that waits for work.
-    pub(crate) idle: AtomicU64,
-    /// Where the workers wait.
-    parking: Parking,
-    /// The tasks that the current phase began with.
-    pub(crate) tasks: TaskQueue,
+    /// What its workers see.
+    shared: Shared,
     /// What is counted of finished phases.
     tally: Tally,
     /// The objects of the current phase. Written by the leader before `begin`, read by helpers
@@ -88,10 +73,6 @@ pub struct Crew {
     phase: UnsafeCell<Option<Current>>,
     /// Number of the current or last phase. Only the leader touches it.
     number: AtomicU32,
-    /// How many processors the workers share. Written by [`Crew::expect_processors`] between phases, read by workers.
-    processors: AtomicUsize,
-    /// How many workers the current phase calls. Written by the leader before `begin`, read by workers inside the phase.
-    called: AtomicUsize,
     /// How many helpers may be called. Written under `growing`; Release there partners Acquire in
     /// `helpers`.
     helpers: AtomicUsize,
@@ -109,7 +90,7 @@ unsafe impl Send for Crew {}
 impl fmt::Debug for Crew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Crew")
-            .field("termination", &self.termination)
+            .field("termination", &self.shared.termination)
             .field("helpers", &self.helpers)
             .finish_non_exhaustive()
     }
@@ -133,15 +114,10 @@ impl Crew {
         /// A crew without helpers whose threads wait and take tasks as these say.
         pub fn with_policies(parking: options::Parking, tasks: options::TaskQueue) -> Self {
             Self {
-                termination: Termination::new(),
-                idle: AtomicU64::new(0),
-                parking: Parking::new(parking),
-                tasks: TaskQueue::new(tasks),
+                shared: Shared::new(parking, tasks),
                 tally: Tally::new(),
                 phase: UnsafeCell::new(None),
                 number: AtomicU32::new(0),
-                processors: AtomicUsize::new(usize::MAX),
-                called: AtomicUsize::new(0),
                 helpers: AtomicUsize::new(0),
                 growing: AtomicBool::new(false),
             }
@@ -150,16 +126,16 @@ impl Crew {
 
     /// What the workers did with each other so far. Exact between phases (see [`crate::tally`]).
     pub fn synchronisation(&self) -> Synchronisation {
-        let monitor = self.parking.lock();
+        let monitor = self.shared.parking.lock();
         Synchronisation {
             phases: self.tally.phases.get(),
             tasks: self.tally.tasks.get(),
-            wakeups: self.parking().wakeups(),
-            lock_acquisitions: self.tasks.lock().acquisitions()
+            wakeups: self.shared.parking().wakeups(),
+            lock_acquisitions: self.shared.tasks.lock().acquisitions()
                 + monitor.map_or(0, CountedLock::acquisitions),
             failed_cas: self.tally.lost_races.get(),
-            task_queue: self.tasks.policy(),
-            parking: self.parking.option(),
+            task_queue: self.shared.tasks.policy(),
+            parking: self.shared.parking.option(),
         }
     }
 
@@ -168,12 +144,7 @@ impl Crew {
     /// Where a phase calls more workers, one that has run out of work sleeps at once: while it polled, the system would
     /// take the processor from it inside of the phase, and the leader would wait for it.
     pub fn expect_processors(&self, processors: usize) {
-        self.processors.store(processors, Ordering::Relaxed); // ordered by the Release in `begin`
-    }
-
-    /// Whether a worker that has run out of work may look for more before it sleeps.
-    pub(crate) fn may_poll(&self) -> bool {
-        self.called.load(Ordering::Relaxed) <= self.processors.load(Ordering::Relaxed)
+        self.shared.processors.store(processors, Ordering::Relaxed); // ordered by the Release in `begin`
     }
 
     /// How many helpers there are.
@@ -203,17 +174,17 @@ impl Crew {
     /// and no thread is making helpers.
     pub fn dismiss(&self) {
         let growing = self.growing.swap(true, Ordering::Acquire); // and stays so: no more helpers
-        debug_assert!(!growing && self.termination.is_quiet());
+        debug_assert!(!growing && self.shared.termination.is_quiet());
         let helpers = self.helpers.swap(0, Ordering::AcqRel);
-        self.parking().dismiss(helpers);
+        self.shared.parking().dismiss(helpers);
     }
 
     /// In a forked child: the helpers exist in the parent only. Nothing is needed in the parent.
     pub fn forget_helpers_after_fork(&self) {
-        self.termination.reset();
-        self.idle.store(0, Ordering::Relaxed);
-        self.parking().reset();
-        self.tasks.reset();
+        self.shared.termination.reset();
+        self.shared.idle.store(0, Ordering::Relaxed);
+        self.shared.parking().reset();
+        self.shared.tasks.reset();
         self.helpers.store(0, Ordering::Relaxed);
         self.growing.store(false, Ordering::Relaxed);
     }
@@ -238,22 +209,24 @@ impl Crew {
         if let Some(mail) = mail {
             mail.open(callable.max(alone)); // ordered by the Release in `begin`
         }
-        self.called.store(callable, Ordering::Relaxed); // ordered by the Release in `begin`
+        self.shared.called.store(callable, Ordering::Relaxed); // ordered by the Release in `begin`
         let number = self.begin(phase, mail);
-        self.parking().call(number, callable);
+        self.shared.parking().call(number, callable);
         let leading = Leading {
-            worker: Worker::new(self, LEADER, number, mail).alone(alone),
+            crew: self,
+            worker: Worker::new(&self.shared, LEADER, number, mail).alone(alone),
         };
         phase.work(&leading.worker);
         assert!(!leading.worker.forgot_its_mail(), "{FORGOT_MAIL}");
     }
 
     fn begin(&self, phase: &dyn Phase, mail: Option<&Mailboxes<'_>>) -> PhaseNumber {
-        assert!(self.termination.is_quiet(), "a phase within a phase");
+        assert!(self.shared.termination.is_quiet(), "a phase within a phase");
         let number = PhaseNumber::new(self.number.load(Ordering::Relaxed)).next();
         self.number.store(number.get(), Ordering::Relaxed);
-        self.tasks
-            .fill_under(self.task_lock(), number, phase.tasks());
+        self.shared
+            .tasks
+            .fill_under(self.shared.task_lock(), number, phase.tasks());
         // SAFETY: this only forgets the lifetime: the pointer is followed by workers inside the
         // phase, and `run` does not return before they are out.
         let phase: *const (dyn Phase + 'static) = unsafe { core::mem::transmute(phase) };
@@ -263,34 +236,25 @@ impl Crew {
             // SAFETY: no phase is open and nobody is inside one, so nobody reads the slot.
             unsafe { *slot = Some(current) }
         });
-        self.idle.store(0, Ordering::Relaxed); // ordered by the Release in `begin`
-        self.termination.begin(number);
+        self.shared.idle.store(0, Ordering::Relaxed); // ordered by the Release in `begin`
+        self.shared.termination.begin(number);
         number
-    }
-
-    /// A worker inside the phase takes a task: under the monitor's lock, or the queue's own, if there is to be one.
-    pub(crate) fn take_task(&self, phase: PhaseNumber, lost: &Cell<u32>) -> Option<usize> {
-        self.tasks.take_under(self.task_lock(), phase, lost)
-    }
-
-    fn task_lock(&self) -> &CountedLock {
-        self.parking.lock().unwrap_or(self.tasks.lock())
     }
 
     /// Leader: stops being active, waits until the phase is finished and all helpers are out.
     fn finish(&self, leader: &Worker<'_>) {
         let number = leader.phase();
         if leader.is_active() {
-            self.termination.step_down(number);
+            self.shared.termination.step_down(number);
         }
-        let is_drained = || self.termination.is_drained(number);
+        let is_drained = || self.shared.termination.is_drained(number);
         while !is_drained() {
             leader.refuse_mail();
-            self.parking().wait(number, &is_drained);
+            self.shared.parking().wait(number, &is_drained);
         }
         self.tally.add_lost_races(leader.lost_races());
-        self.tally.finish_phase(self.tasks.taken());
-        self.termination.end(number);
+        self.tally.finish_phase(self.shared.tasks.taken());
+        self.shared.termination.end(number);
     }
 
     /// The life of helper `index`: what its thread runs. Returns after the crew was dismissed.
@@ -302,8 +266,9 @@ impl Crew {
     /// [`Crew::ensure_helpers`] gave this index to its `spawn`, which said that it started this thread,
     /// and no other thread serves under it.
     pub unsafe extern "C" fn serve(&self, index: usize) {
-        self.parking()
-            .serve(index, &self.termination, &mut |number| {
+        self.shared
+            .parking()
+            .serve(index, &self.shared.termination, &mut |number| {
                 self.take_part(index, number)
             });
     }
@@ -317,28 +282,25 @@ impl Crew {
             };
             // SAFETY: the leader keeps the phase object and its boxes alive until this worker leaves the phase.
             let (phase, mail) = unsafe { (&*phase, mail.map(|mail| &*mail)) };
-            let worker = Worker::new(self, index, number, mail);
+            let worker = Worker::new(&self.shared, index, number, mail);
             phase.work(&worker);
             assert!(!worker.forgot_its_mail(), "{FORGOT_MAIL}");
             self.tally.add_lost_races(worker.lost_races());
             worker.is_active()
         })
     }
-
-    pub(crate) fn parking(&self) -> &dyn Park {
-        self.parking.policy()
-    }
 }
 
 /// The leader's stay in a phase. It ends in `drop`, so that also a panic in the leader's share
 /// waits for the helpers that still use the phase object.
 struct Leading<'a> {
+    crew: &'a Crew,
     worker: Worker<'a>,
 }
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        self.worker.crew().finish(&self.worker);
+        self.crew.finish(&self.worker);
         if let Some(mail) = self.worker.mail() {
             mail.close();
         }
@@ -348,7 +310,8 @@ impl Drop for Leading<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::mailbox::{BatchMemory, Outbox};
+    use crate::mailbox::BatchMemory;
+    use crate::outbox::Outbox;
     use crate::worker::Verdict;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Mutex;

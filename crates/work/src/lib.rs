@@ -5,6 +5,7 @@
 //! - [`parking`]: where a thread sleeps until it is called to a phase: on a seat of its own, or with all others.
 //! - [`task_queue`]: the tasks that a phase begins with.
 //! - [`mailbox`]: words sent from one memory node to another in batches.
+//! - [`outbox`]: the batches that one worker fills.
 //! - [`tally`]: what the workers did with each other, counted.
 //! - [`claims`]: work that is done ahead of time, by the thread that comes first.
 //! - [`lead`]: a thread that works ahead of others sleeps until they have come nearer.
@@ -24,9 +25,11 @@ pub mod crew;
 pub mod deque;
 pub mod lead;
 pub mod mailbox;
+pub mod outbox;
 pub mod parking;
 pub mod prefix;
 pub mod rounds;
+mod shared;
 pub mod tally;
 pub mod task_queue;
 pub mod termination;
@@ -34,13 +37,15 @@ pub mod turns;
 pub mod worker;
 
 pub use claims::{Claims, Done};
-pub use crew::{Crew, MAX_WORKERS, Phase};
+pub use crew::{Crew, Phase};
 pub use deque::{Deque, Steal};
 pub use lead::{Drowsy, Lead, Spinning};
-pub use mailbox::{Batch, Mailboxes, Outbox};
+pub use mailbox::{Batch, Mailboxes};
+pub use outbox::Outbox;
 pub use prefix::Prefix;
 pub use rounds::{Round, Rounds};
 pub use tally::Synchronisation;
 pub use task_queue::TaskQueue;
+pub use termination::MAX_WORKERS;
 pub use turns::{Cursor, Turn};
 pub use worker::{Verdict, Worker};

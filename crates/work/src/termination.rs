@@ -39,6 +39,12 @@
 
 use gleaner_base::sync::{AtomicU64, Ordering, model_size};
 
+/// The most workers of a phase, the leader included: the idle mask is one 64-bit word.
+pub const MAX_WORKERS: usize = model_size(64, 4);
+
+/// The leader's index.
+pub(crate) const LEADER: usize = 0;
+
 /// The number of a phase: 29 bits, never 0, counted up and wrapping. A word is mistaken for
 /// another phase's only if its reader slept through exactly 2^29 - 1 phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the code of a phase sees: the worker that it runs on.
 //!
 //! The idea: a worker that has run out of work *offers*. It looks around for a short while, unless that takes the
-//! processor from a worker that has work ([`Crew::expect_processors`]); if
+//! processor from a worker that has work ([`Crew::expect_processors`](crate::Crew::expect_processors)); if
 //! nothing turns up, the leader sleeps inside the phase, but a helper goes out of it (`StandBy`)
 //! and is called back when work is announced. So a sleeping helper never holds up the end of a
 //! phase, and the leader never waits for one to be woken and scheduled.
@@ -18,9 +18,9 @@ use core::cell::Cell;
 
 use gleaner_base::sync::{Ordering, fence, spin_hint, spin_rounds};
 
-use crate::crew::{Crew, LEADER};
 use crate::mailbox::{Batch, Mailboxes};
-use crate::termination::PhaseNumber;
+use crate::shared::Shared;
+use crate::termination::{LEADER, PhaseNumber};
 
 /// Rounds of looking around in `offer`. The pauses between grow to `LONGEST_PAUSE`, some fifty
 /// microseconds in all: what it costs to be woken.
@@ -42,7 +42,7 @@ pub enum Verdict {
 /// A worker inside a phase; its index is 0 on the collecting thread.
 #[derive(Debug)]
 pub struct Worker<'a> {
-    crew: &'a Crew,
+    shared: &'a Shared,
     index: usize,
     phase: PhaseNumber,
     /// The boxes of the phase, if it has some.
@@ -59,13 +59,13 @@ pub struct Worker<'a> {
 impl<'a> Worker<'a> {
     /// The worker `index` inside `phase`, just joined.
     pub(crate) fn new(
-        crew: &'a Crew,
+        shared: &'a Shared,
         index: usize,
         phase: PhaseNumber,
         mail: Option<&'a Mailboxes<'a>>,
     ) -> Self {
         Self {
-            crew,
+            shared,
             index,
             phase,
             mail,
@@ -84,7 +84,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The leader, active in a phase that it runs alone ([`Crew::run_alone`]), does the share of worker `index` for a
+    /// The leader, active in a phase that it runs alone ([`Crew::run_alone`](crate::Crew::run_alone)), does the share of worker `index` for a
     /// while: takes its tasks, and sends and receives for it. The stand-in counts as active for as long as the leader
     /// is, so it never offers: where the leader finds nothing to do for any worker, it offers itself.
     pub fn stand_in(&self, index: usize) -> Worker<'a> {
@@ -94,14 +94,14 @@ impl<'a> Worker<'a> {
         );
         Worker {
             is_stand_in: true,
-            ..Worker::new(self.crew, index, self.phase, self.mail)
+            ..Worker::new(self.shared, index, self.phase, self.mail)
         }
     }
 
     /// Says of a stand-in whether its worker waits for work, so that others publish some for it.
     pub fn set_waiting(&self, waits: bool) {
         debug_assert!(self.is_stand_in);
-        let idle = &self.crew.idle;
+        let idle = &self.shared.idle;
         if waits {
             idle.fetch_or(self.bit(), Ordering::Relaxed);
         } else {
@@ -137,7 +137,7 @@ impl<'a> Worker<'a> {
     /// Takes one of the tasks that the phase began with ([`Phase::tasks`](crate::Phase::tasks)); they come in ascending
     /// order.
     pub fn take_task(&self) -> Option<usize> {
-        self.crew.take_task(self.phase, &self.lost_races)
+        self.shared.take_task(self.phase, &self.lost_races)
     }
 
     /// How often this worker aimed at a task and another one took it: compare-and-swaps that failed.
@@ -147,7 +147,7 @@ impl<'a> Worker<'a> {
 
     /// Whether a task that the phase began with seems to be left. Once false it stays false.
     pub fn has_tasks(&self) -> bool {
-        !self.crew.tasks.is_empty(self.phase)
+        !self.shared.tasks.is_empty(self.phase)
     }
 
     /// Calls a waiting worker back, or more, after this worker published work. One publication, one
@@ -160,7 +160,7 @@ impl<'a> Worker<'a> {
     /// As [`Worker::anyone_waiting`], of the workers whose bits are set.
     #[inline]
     pub fn anyone_waits_of(&self, workers: u64) -> bool {
-        self.crew.idle.load(Ordering::Relaxed) & workers != 0
+        self.shared.idle.load(Ordering::Relaxed) & workers != 0
     }
 
     /// As [`Worker::announce`], to the workers whose bits are set: others have no use for what was published.
@@ -180,8 +180,8 @@ impl<'a> Worker<'a> {
         if self.is_stand_in {
             return; // the worker looks around in its next turn
         }
-        let parking = self.crew.parking();
-        parking.call_back(wanted, &self.crew.idle, self.phase);
+        let parking = self.shared.parking();
+        parking.call_back(wanted, &self.shared.idle, self.phase);
     }
 
     /// Sends a batch to the box of a node, in a phase that has boxes ([`Phase::mail`](crate::Phase::mail)), and calls the
@@ -193,7 +193,7 @@ impl<'a> Worker<'a> {
         let mail = self.mail.filter(|mail| batch.is_of(mail));
         let mail = mail.expect("a batch is sent in the phase that has its box");
         assert!(node < mail.nodes(), "node {node} of {}", mail.nodes());
-        if !self.crew.termination.dispatch(self.phase) {
+        if !self.shared.termination.dispatch(self.phase) {
             return Err(batch);
         }
         // The worker that serves the box sees the batch, or this one sees that it waits.
@@ -211,7 +211,7 @@ impl<'a> Worker<'a> {
         // SAFETY: the phase has these boxes to itself, and this thread alone is worker `index` of it, or the leader of
         // a phase that has no other thread.
         let batch = unsafe { self.mail?.take(index) }?;
-        let counted = self.crew.termination.deliver(self.phase);
+        let counted = self.shared.termination.deliver(self.phase);
         debug_assert!(counted, "a batch is counted before it is posted");
         Some(batch)
     }
@@ -233,8 +233,8 @@ impl<'a> Worker<'a> {
         if self.mail.is_none() {
             return;
         }
-        self.crew.parking().rest(self.index, self.phase);
-        self.crew.idle.fetch_or(self.bit(), Ordering::AcqRel);
+        self.shared.parking().rest(self.index, self.phase);
+        self.shared.idle.fetch_or(self.bit(), Ordering::AcqRel);
         fence(Ordering::SeqCst); // partners the fence in `send`
         for index in 0..self.receives_for {
             while self.take_mail_of(index).is_some() {}
@@ -255,11 +255,11 @@ impl<'a> Worker<'a> {
     /// this worker is not active, so it may look and not take.
     pub fn offer(&self, mut work_seems_available: impl FnMut() -> bool) -> Verdict {
         debug_assert!(self.active.get() && !self.is_stand_in, "no offer is due");
-        let parking = self.crew.parking();
+        let parking = self.shared.parking();
         parking.rest(self.index, self.phase);
-        self.crew.idle.fetch_or(self.bit(), Ordering::AcqRel);
+        self.shared.idle.fetch_or(self.bit(), Ordering::AcqRel);
         self.active.set(false);
-        if self.crew.termination.step_down(self.phase) {
+        if self.shared.termination.step_down(self.phase) {
             if !self.is_leader() {
                 parking.tell_leader(self.phase);
             }
@@ -268,13 +268,13 @@ impl<'a> Worker<'a> {
         fence(Ordering::SeqCst); // partners the fence in `announce_to`
         let mut pause = 1;
         for round in 0.. {
-            if self.crew.termination.is_finished(self.phase) {
+            if self.shared.termination.is_finished(self.phase) {
                 return Verdict::Finished;
             }
             if parking.is_called(self.index) || self.has_mail() || work_seems_available() {
                 return self.step_up();
             }
-            if round >= spin_rounds(OFFER_ROUNDS) || !self.crew.may_poll() {
+            if round >= spin_rounds(OFFER_ROUNDS) || !self.shared.may_poll() {
                 break;
             }
             (0..pause).for_each(|_| spin_hint());
@@ -285,25 +285,21 @@ impl<'a> Worker<'a> {
         }
         // Called by an announcement, or by the worker that finishes the phase.
         parking.wait(self.phase, &|| {
-            self.crew.termination.is_finished(self.phase)
+            self.shared.termination.is_finished(self.phase)
         });
         self.step_up()
     }
 
     /// Becomes active again, unless the phase is finished.
     fn step_up(&self) -> Verdict {
-        self.crew.idle.fetch_and(!self.bit(), Ordering::AcqRel);
-        self.crew.parking().rise(self.index, self.phase);
-        self.active.set(self.crew.termination.step_up(self.phase));
+        self.shared.idle.fetch_and(!self.bit(), Ordering::AcqRel);
+        self.shared.parking().rise(self.index, self.phase);
+        self.active.set(self.shared.termination.step_up(self.phase));
         if self.active.get() {
             Verdict::WorkAgain
         } else {
             Verdict::Finished
         }
-    }
-
-    pub(crate) fn crew(&self) -> &'a Crew {
-        self.crew
     }
 
     /// Whether this worker returned from `work` without a last offer.

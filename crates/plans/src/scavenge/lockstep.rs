@@ -9,7 +9,7 @@
 //! The leader runs it.
 
 use gleaner_base::options::Options;
-use gleaner_work::mailbox::Outbox;
+use gleaner_work::Outbox;
 use gleaner_work::{MAX_WORKERS, Verdict, Worker};
 
 use super::segregated::Mail;

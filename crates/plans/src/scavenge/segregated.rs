@@ -20,8 +20,9 @@ use core::ptr::NonNull;
 
 use gleaner_mem::Address;
 use gleaner_os::memory;
-use gleaner_work::mailbox::{BatchMemory, Mailboxes, Outbox};
+use gleaner_work::mailbox::BatchMemory;
 use gleaner_work::{MAX_WORKERS, Worker};
+use gleaner_work::{Mailboxes, Outbox};
 
 use super::config::Homes;
 use super::grey::SEGMENT_ITEMS;

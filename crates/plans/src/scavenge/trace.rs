@@ -31,8 +31,8 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
 use gleaner_spaces::precise::bump::LocalBuffer;
 use gleaner_spaces::precise::tenured::BlockBuffer;
-use gleaner_work::mailbox::{Mailboxes, Outbox};
 use gleaner_work::{Crew, Deque, Phase, Steal, Verdict, Worker};
+use gleaner_work::{Mailboxes, Outbox};
 
 /// Slots of an array that are one item.
 pub const CHUNK_SLOTS: usize = 512;

@@ -28,9 +28,8 @@ use gleaner_base::sync::{
     spin_rounds,
 };
 
-use super::{Park, hold_up, is_late};
-use crate::crew::{LEADER, MAX_WORKERS};
-use crate::termination::{PhaseNumber, Termination};
+use super::policy::{Park, hold_up, is_late};
+use crate::termination::{LEADER, MAX_WORKERS, PhaseNumber, Termination};
 
 /// The owner has taken its last call and is busy.
 const AWAKE: u32 = 0;

@@ -35,10 +35,9 @@ use gleaner_base::sync::{
     AtomicU32, AtomicU64, Counter, Ordering, UnsafeCell, futex_wait, futex_wake,
 };
 
-use super::{Park, hold_up, is_late};
-use crate::crew::LEADER;
+use super::policy::{Park, hold_up, is_late};
 use crate::tally::CountedLock;
-use crate::termination::{PhaseNumber, Termination};
+use crate::termination::{LEADER, PhaseNumber, Termination};
 
 /// What the lock guards.
 #[derive(Debug)]
