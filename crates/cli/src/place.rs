@@ -9,6 +9,7 @@ pub(crate) mod log;
 mod report;
 mod speed;
 mod start;
+mod warn;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -13,6 +13,7 @@
 //! that.
 
 mod budget;
+mod descent;
 mod family;
 mod look;
 mod put;
@@ -26,9 +27,10 @@ use std::time::{Duration, Instant};
 use rustix::thread::CpuSet;
 
 use budget::{Budget, Limit, processor_time};
+use descent::tree;
 use family::Family;
 use record::Record;
-use tasks::{Numbers, processors_of, set_affinity, set_of};
+use tasks::{processors_of, set_affinity, set_of};
 use walk::Walk;
 
 pub use family::has_children;
@@ -454,21 +456,4 @@ pub fn release(root: u32, processors: &Processors) -> usize {
     threads
         .filter(|&task| set_affinity(task, &set).is_ok())
         .count()
-}
-
-/// Some processes and all that descend from them.
-fn tree(roots: &[u32]) -> Vec<u32> {
-    let mut children = BTreeMap::<u32, Vec<u32>>::new();
-    for process in Numbers::of("/proc").into_iter().flatten().flatten() {
-        if let Some(stat) = Stat::read(&format!("/proc/{process}")) {
-            children.entry(stat.parent).or_default().push(process);
-        }
-    }
-    let mut found = roots.to_vec();
-    let mut at = 0;
-    while at < found.len() {
-        found.extend(children.remove(&found[at]).unwrap_or_default());
-        at += 1;
-    }
-    found
 }

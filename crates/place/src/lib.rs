@@ -20,6 +20,7 @@ mod runtimes;
 mod settings;
 mod speed;
 mod usage;
+mod words;
 
 pub use energy::Energy;
 pub use files::Files;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::words::words;
 use crate::{Processors, Role, Roles, Slow};
 
 /// Which policy answers where a thread runs.
@@ -208,11 +209,6 @@ impl Settings {
         }
         Ok(())
     }
-}
-
-/// The names of a table.
-pub(crate) fn words<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
-    table.iter().map(|&(name, _)| name).collect()
 }
 
 fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {

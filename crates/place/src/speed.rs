@@ -5,11 +5,14 @@
 //! was decided into the kernel's files, and puts back what was there, as do the guard and the next start.
 
 mod bandwidth;
+mod change;
 mod decide;
 mod frequency;
 mod group;
+mod maximum;
 mod settings;
 mod state;
+mod writer;
 
 use std::time::Duration;
 
@@ -20,24 +23,13 @@ use state::State;
 use crate::Processors;
 
 use crate::files::Files;
+pub use change::Change;
 pub use decide::{Domain, Frequencies, Seen, Share, frequencies, share};
 pub(crate) use group::quota;
 pub use settings::{Slow, SlowBy, SlowWhen};
-pub use state::{Writer, put_back, put_back_left};
 pub(crate) use state::{append, believed, directories};
-
-/// A change of speed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// `frequency`, `bandwidth`, or `none`.
-    pub by: &'static str,
-    /// Which processors or threads.
-    pub what: String,
-    /// What they have now.
-    pub value: String,
-    /// Why.
-    pub reason: String,
-}
+pub use state::{put_back, put_back_left};
+pub use writer::Writer;
 
 /// The means.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use gleaner_place::{
 };
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::start::warn;
+use super::warn::warn;
 use crate::arguments::GuardArgs;
 use crate::failure::Failure;
 use crate::inherited;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use gleaner_place::{Change, Placed};
 
-use super::start::warn;
+use super::warn::warn;
 use crate::failure::Failure;
 
 /// Whether a line that begins like this is one of such a log.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use gleaner_place::{Files, Follower, Slow, Speed, Writer};
 
 use super::log::Log;
-use super::start::warn;
+use super::warn::warn;
 
 /// Nothing, where no role is slow.
 pub(super) struct Slowing {

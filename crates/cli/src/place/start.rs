@@ -1,7 +1,6 @@
 //! Starting the program, following it, and ending as it did.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::io::Write as _;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
@@ -22,7 +21,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-use super::{environment, guard::Guard, log::Log, report, speed::Slowing};
+use super::{environment, guard::Guard, log::Log, report, speed::Slowing, warn::warn};
 use crate::arguments::PlaceArgs;
 use crate::failure::Failure;
 use crate::{inherited, inspect};
@@ -182,10 +181,6 @@ pub(super) fn run(
 fn reap(process: u32) {
     // One that somebody waited for meanwhile has gone.
     let _ = waitpid(Pid::from_raw(process as i32), WaitOptions::NOHANG);
-}
-
-pub(super) fn warn(message: impl Display) {
-    let _ = writeln!(std::io::stderr(), "gleaner: {message}");
 }
 
 /// Says when the settings leave no processor: the program is not placed then.

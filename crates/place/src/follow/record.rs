@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
+use super::descent::tree;
 use super::tasks::{affinity, set_affinity, set_of, tasks};
-use super::tree;
 use crate::files::Files;
 use crate::speed::{append, believed, directories};
 use crate::usage::Stat;

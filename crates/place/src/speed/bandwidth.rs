@@ -1,6 +1,6 @@
 //! The thin part of bandwidth control: keeps the slow threads, and no others, in a group with a quota.
 
-use super::Change;
+use super::change::Change;
 use super::decide::Share;
 use super::group::{self, Group, Throttled};
 use super::state::{Entry, State};

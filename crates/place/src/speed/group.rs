@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::state::Writer;
+use super::writer::Writer;
 use crate::files::Files;
 
 /// Which interface the kernel has.

@@ -1,6 +1,6 @@
 //! What a user can say about the speed of cores, as `NAME=VALUE`.
 
-use crate::settings::words;
+use crate::words::words;
 use crate::{Role, Roles};
 
 /// How cores are made slower.

@@ -13,45 +13,9 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::group::Group;
-use super::{frequency, group};
+use super::writer::Writer;
+use super::{group, maximum};
 use crate::files::Files;
-use crate::usage::Stat;
-
-/// The process that changes speeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Writer {
-    process: u32,
-    started: u64,
-}
-
-impl Writer {
-    /// A process that runs.
-    pub fn of(process: u32) -> Option<Writer> {
-        let started = Stat::read(&format!("/proc/{process}"))?.started;
-        Some(Writer { process, started })
-    }
-
-    /// Reads what [`Writer::name`] gives.
-    pub fn parse(name: &str) -> Option<Writer> {
-        let rest = name.strip_prefix("gleaner-place-")?;
-        let (process, started) = rest.split_once('-')?;
-        Some(Writer {
-            process: process.parse().ok()?,
-            started: started.parse().ok()?,
-        })
-    }
-
-    /// The name of its group and of its file.
-    pub fn name(&self) -> String {
-        format!("gleaner-place-{}-{}", self.process, self.started)
-    }
-
-    /// Whether it has ended.
-    pub(crate) fn is_gone(&self) -> bool {
-        let stat = Stat::read(&format!("/proc/{}", self.process));
-        stat.is_none_or(|stat| stat.started != self.started || stat.has_ended())
-    }
-}
 
 /// What is to be put back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +41,7 @@ impl Entry {
         let (kind, rest) = line.split_once(' ')?;
         let (first, rest) = rest.split_once(' ')?;
         match kind {
-            "maximum" if frequency::is_maximum(rest) => Some(Entry::Maximum {
+            "maximum" if maximum::is_maximum(rest) => Some(Entry::Maximum {
                 path: rest.into(),
                 khz: first.parse().ok()?,
             }),
@@ -99,7 +63,7 @@ impl Entry {
 
     fn undo(&self, files: &Files) -> Result<(), String> {
         match self {
-            Entry::Maximum { path, khz } => frequency::put_back(files, path, *khz),
+            Entry::Maximum { path, khz } => maximum::put_back(files, path, *khz),
             Entry::Group { group, enabled } => group.remove(files, *enabled),
         }
     }
