@@ -23,10 +23,10 @@ use gleaner_workloads::failed;
 use gleaner_workloads::random::Random;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::quantities::{Spread, array_size};
-use crate::say;
+use crate::say::say;
+use gleaner_workloads::failure::{Failure, Result};
 
 use code_size::CodeSizes;
 pub use ground::{ARRAYLET, Cut, FIRST_N, Ground, Measured, REMAINDER, Rooted};

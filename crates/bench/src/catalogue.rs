@@ -8,7 +8,7 @@ use std::path::Path;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, Result};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// How much a client does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]

@@ -8,13 +8,13 @@ use gleaner_base::options::HeapKind;
 
 use crate::arguments;
 use crate::catalogue::{self, Client, Size};
-use crate::failure::{Failure, Result};
 use crate::output::first_difference;
 use crate::progress;
-use crate::say;
+use crate::say::say;
 use crate::side::Side;
 use crate::trial::{Runner, Trial};
 use crate::workshop::{Ready, Workshop};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// What became of one client.
 pub enum Verdict {

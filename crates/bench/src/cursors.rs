@@ -18,10 +18,10 @@ use gleaner_workloads::random::Random;
 use serde::Serialize;
 
 use crate::accesses::{ARRAYLET, Cut, FIRST_N, Ground, Measured, Rooted};
-use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::quantities::{Spread, array_size, size};
-use crate::say;
+use crate::say::say;
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Arguments of `cursors`.
 #[derive(Args)]

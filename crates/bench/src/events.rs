@@ -10,8 +10,8 @@ use std::path::Path;
 
 use gleaner_eventlog::{Line, Process, Reader};
 
-use crate::failure::{Failure, Result};
-use crate::trial::{Collections, WINDOWS_MS};
+use crate::collections::{Collections, WINDOWS_MS};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Reads a log; a missing file means that nothing was collected.
 pub fn read(path: &Path) -> Result<Collections> {

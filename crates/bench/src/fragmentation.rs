@@ -14,10 +14,10 @@ use gleaner::raw::Value;
 use gleaner_workloads::failed;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
 use crate::kept::{Allocated, Kept};
 use crate::quantities::array_size;
-use crate::say;
+use crate::say::say;
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Arguments of `fragmentation`.
 #[derive(Args)]

@@ -4,8 +4,8 @@ use gleaner::raw::{Address, AnyArrays, In, Shape, TypeId, Value, array_bytes};
 use gleaner::{Builder, Handle, Heap, Mutator, OutOfMemory, References};
 use gleaner_workloads::failed;
 
-use crate::failure::{Failure, Result};
 use crate::native::crew_of;
+use gleaner_workloads::failure::{Failure, Result};
 
 /// The elements of arrays of numbers here.
 pub type Bytes = In<AnyArrays, u8>;

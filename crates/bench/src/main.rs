@@ -11,6 +11,7 @@ mod arguments;
 mod arrays;
 mod catalogue;
 mod clients;
+mod collections;
 mod cursors;
 mod events;
 mod fragmentation;
@@ -26,6 +27,7 @@ mod progress;
 mod quantities;
 mod random;
 mod run;
+mod say;
 mod side;
 mod soak;
 mod stock_log;
@@ -34,13 +36,11 @@ mod trial;
 mod workshop;
 mod zeroing;
 
-use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
-use gleaner_workloads::failure;
 
 fn main() -> ExitCode {
     end_on_closed_pipe();
@@ -75,12 +75,4 @@ fn main() -> ExitCode {
 fn end_on_closed_pipe() {
     // SAFETY: a system call that takes no pointers.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-}
-
-/// Writes a line to standard output.
-fn say(line: impl fmt::Display) -> failure::Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}")
-        .and_then(|()| out.flush())
-        .map_err(|error| failure::Failure::new(format!("standard output: {error}")))
 }

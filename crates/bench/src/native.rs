@@ -13,8 +13,8 @@ use gleaner_work::MAX_WORKERS;
 use gleaner_workloads::{EVERY_LAYOUT, Entry, Extra, Facts, Mutators, Scale, TABLE, failed, find};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
 use crate::{arrays, locality, process, synchronisation};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Arguments of `native`.
 #[derive(Args)]
@@ -297,6 +297,6 @@ pub fn run(chosen: &Native) -> Result<bool> {
         facts,
         iterations,
     };
-    crate::say(serde_json::to_string(&line).map_err(failed)?)?;
+    crate::say::say(serde_json::to_string(&line).map_err(failed)?)?;
     Ok(true)
 }

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::catalogue::Compare;
-use crate::failure::{Failure, Result};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Length and hash of what counts in an output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

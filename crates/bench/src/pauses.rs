@@ -14,10 +14,10 @@ use gleaner_workloads::failed;
 use gleaner_workloads::random::Random;
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
 use crate::kept::{Allocated, Bytes, Kept};
 use crate::quantities::{Spread, array_size, size};
-use crate::say;
+use crate::say::say;
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Arguments of `pauses`.
 #[derive(Args)]

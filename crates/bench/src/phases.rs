@@ -20,10 +20,10 @@ use gleaner_base::options::{Parking, TaskQueue};
 use gleaner_work::{Crew, MAX_WORKERS, Phase, Verdict, Worker};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
 use crate::process;
 use crate::progress;
-use crate::say;
+use crate::say::say;
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Arguments of `phases`.
 #[derive(Args)]

@@ -20,10 +20,10 @@ use gleaner_os::topology::{Node, NodeNumber, Topology};
 use gleaner_os::{hugepages, numa};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
 use crate::progress;
 use crate::quantities::{Spread, shown, size};
-use crate::say;
+use crate::say::say;
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Arguments of `placement`.
 #[derive(Args)]

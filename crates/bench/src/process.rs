@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::failure::{Failure, Result};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// What to run.
 pub struct Launch<'a> {

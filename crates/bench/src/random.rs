@@ -26,9 +26,9 @@ use std::time::Duration;
 use clap::Args;
 use conservative::harness::rng as random;
 
-use crate::failure::{Failure, Result};
 use crate::progress;
-use crate::say;
+use crate::say::say;
+use gleaner_workloads::failure::{Failure, Result};
 use report::{Counts, Line, Log};
 use setup::GENERATOR;
 

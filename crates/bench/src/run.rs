@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use crate::arguments::{self, Library};
 use crate::catalogue::{self, Client};
-use crate::failure::{Failure, Result};
 use crate::output;
-use crate::say;
+use crate::say::say;
 use crate::side::Side;
 use crate::trial::{Runner, Trial};
 use crate::workshop::{Ready, Workshop};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// The line. Times are in seconds, memory in KB.
 #[derive(Serialize)]

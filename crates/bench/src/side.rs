@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gleaner_base::options::{Foreign, HeapKind, Options};
 
 use crate::arguments::Common;
-use crate::failure::{Failure, Result};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// A library, how it is set up, and its name in tables.
 #[derive(Clone, Debug)]

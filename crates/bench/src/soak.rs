@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use crate::arguments;
 use crate::catalogue::Client;
 use crate::clients::{Comparison, judge};
-use crate::failure::{Failure, Result};
 use crate::progress;
-use crate::say;
+use crate::say::say;
 use crate::workshop::Ready;
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Options that take turns: each way to collect, with whatever makes bugs show that it can have.
 const SETS: [&[&str]; 8] = [

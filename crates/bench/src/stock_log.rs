@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use crate::failure::{Failure, Result};
-use crate::trial::Collections;
+use crate::collections::Collections;
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Reads a log; a missing file means that nothing was collected.
 pub fn read(path: &Path) -> Result<Collections> {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::arguments::Common;
 use crate::catalogue::{Client, Size, Step};
-use crate::failure::{Failure, Result};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// The directories of one run of the tool.
 pub struct Workshop {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gleaner_workloads::failed;
 
-use crate::failure::{Failure, Result};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// The functions of this program: bytes of code, by address.
 pub struct CodeSizes {

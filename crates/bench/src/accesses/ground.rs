@@ -12,7 +12,7 @@ use gleaner::raw::{
 use gleaner::{Handle, Heap, Mutator};
 use gleaner_workloads::failed;
 
-use crate::failure::{Failure, Result};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Bytes in the spine (PLDI 2010, section 7.1.1).
 pub const FIRST_N: usize = 4096;

@@ -11,7 +11,7 @@ use gleaner_workloads::failed;
 use serde::Deserialize;
 
 use super::{Accesses, Combination, name};
-use crate::failure::{Failure, Result};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Accesses of a combination under callgrind, which takes fifty times as long: enough that a pass more or less is
 /// nothing.

@@ -15,7 +15,7 @@ use super::programs::{Outcome, Program, Types};
 use super::random::Rng;
 use super::report::Counts;
 use super::setup::{Seed, Setup};
-use crate::failure::{Failure, Result};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// Runs these seeds, each `repeat` times, and prints a line for each.
 pub fn run(seeds: std::ops::Range<u64>, repeat: u64) -> Result<bool> {

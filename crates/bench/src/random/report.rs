@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
+use gleaner_workloads::failure::{Failure, Result};
 
 /// What programs did.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]

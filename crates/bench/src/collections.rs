@@ -1,0 +1,46 @@
+//! What a library logged about its collections, whichever library it was.
+
+use std::collections::BTreeMap;
+
+use gleaner_eventlog::place_of;
+
+/// Windows of which the utilisation is told, in milliseconds.
+pub const WINDOWS_MS: [u64; 2] = [50, 200];
+
+impl Collections {
+    /// The pause, in seconds, than which so many of a hundred are no longer.
+    pub fn pause_at(&self, percent: f64) -> f64 {
+        let mut pauses = self.pauses.clone();
+        pauses.sort_unstable_by(f64::total_cmp);
+        let place = place_of(pauses.len(), percent);
+        pauses.get(place).copied().unwrap_or(0.0)
+    }
+}
+
+/// What a library logged about its collections.
+#[derive(Clone, Debug, Default)]
+pub struct Collections {
+    /// The library wrote a log at all.
+    pub logged: bool,
+    /// How many.
+    pub count: u64,
+    /// The longest pause, in seconds.
+    pub longest_pause: f64,
+    /// All pauses together, in seconds.
+    pub total_pause: f64,
+    /// Each, in seconds.
+    pub pauses: Vec<f64>,
+    /// The least share of the program in windows of [`WINDOWS_MS`]; the installed library does not say.
+    pub utilisation: Option<[f64; WINDOWS_MS.len()]>,
+    /// Steps of marking beside the program, and those among them that took more than one and a half times what they were
+    /// given.
+    pub steps: u64,
+    /// See `steps`.
+    pub long_steps: u64,
+    /// Bytes allocated before the last collection.
+    pub allocated_bytes: u64,
+    /// Seconds per phase; the installed library does not say.
+    pub phases: BTreeMap<String, f64>,
+    /// Lines of the log that could not be read.
+    pub broken_lines: u64,
+}
