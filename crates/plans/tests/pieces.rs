@@ -8,8 +8,8 @@ use core::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use gleaner_os::memory;
-use gleaner_spaces::mark_sweep::account::SpaceView;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
+use gleaner_spaces::mark_sweep::view::SpaceView;
 use harness::Bench;
 
 unsafe extern "C" {

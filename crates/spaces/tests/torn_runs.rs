@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use gleaner_mem::Address;
 use gleaner_os::memory;
 use gleaner_spaces::mark_sweep::SweepMode;
-use gleaner_spaces::mark_sweep::account::SpaceView;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, State};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 use gleaner_spaces::mark_sweep::size_classes::{LARGEST_SMALL, class_of};
+use gleaner_spaces::mark_sweep::view::SpaceView;
 use proptest::prelude::*;
 use support::Space;
 

@@ -6,7 +6,7 @@
 
 use gleaner_base::options::FreedCells;
 use gleaner_spaces::mark_sweep::Census;
-use gleaner_spaces::mark_sweep::account::SpaceView;
+use gleaner_spaces::mark_sweep::view::SpaceView;
 
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::history::Totals;

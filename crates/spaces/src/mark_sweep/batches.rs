@@ -17,7 +17,7 @@
 use gleaner_base::sync::{AtomicBool, AtomicU32, Ordering, UnsafeCell, model_size};
 use gleaner_work::{Deque, Steal};
 
-use super::scan::Entry;
+use super::entry::Entry;
 
 /// Entries that a buffer has room for.
 pub(super) const BATCH_ENTRIES: usize = model_size(256, 2);

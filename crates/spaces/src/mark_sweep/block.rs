@@ -23,18 +23,20 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use gleaner_mem::Address;
 
-use super::WHITE;
+use super::marks::WHITE;
 
 /// log2 of [`BLOCK_BYTES`].
 pub const BLOCK_SHIFT: usize = 14;
 /// Bytes of one block of the small part.
 pub const BLOCK_BYTES: usize = 1 << BLOCK_SHIFT;
+/// Objects are aligned to and sized in granules of this many bytes.
+pub const GRANULE: usize = 16;
 /// log2 of [`LARGE_BYTES`].
 pub const LARGE_SHIFT: usize = 12;
 /// Bytes of one block of the large part: a page, so that no object has pages behind it that it does not need.
 pub const LARGE_BYTES: usize = 1 << LARGE_SHIFT;
 /// The most objects that a block of small objects can hold, and the stride of the mark table.
-pub const MARKS_PER_BLOCK: usize = BLOCK_BYTES / crate::mark_sweep::size_classes::GRANULE;
+pub const MARKS_PER_BLOCK: usize = BLOCK_BYTES / GRANULE;
 
 const INVERSE_SHIFT: u32 = 32;
 

@@ -16,109 +16,17 @@
 //! Used by the worker that owns it. It is empty when a stop ends, or a step beside the program.
 
 use core::hint::select_unpredictable;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
 use gleaner_mem::address::CACHE_LINE;
 
+use super::edge_queue::{PLACES, SMALL, read_fields};
+use super::entry::{Entry, FROM_HEAP, read_halves};
 use super::prefetch::Policy;
-use super::scan::{Entry, FROM_HEAP, Scanner, read_halves};
+use super::scan::Scanner;
 use super::{MARKED, WHITE};
 use crate::mark_sweep::block::Resolved;
-
-/// The longest queue.
-pub const MAX_EDGES: usize = 64;
-
-/// The bits that may be set in the descriptor of a small object: a length in words, less than two cache lines.
-const SMALL: usize = (2 * CACHE_LINE - 1) & !7;
-
-/// Places of half a queue. It is full earlier, but the words of an object are looked at together.
-const PLACES: usize = MAX_EDGES / 2 + SMALL / 8;
-
-/// An object that was found, with what it takes to grey it.
-#[derive(Clone, Copy)]
-struct Edge {
-    base: usize,
-    descriptor: usize,
-    mark: *const AtomicU8,
-}
-
-/// Words that were found in objects, and two halves of a queue of edges: one is filled while what is in the other, which is
-/// older, waits.
-pub struct EdgeQueue {
-    /// Words in the span of the heap; one more place takes a word that is not.
-    words: [usize; PLACES + 1],
-    /// How many words there are.
-    found: usize,
-    halves: [[Edge; PLACES]; 2],
-    /// The half that is filled, and how many edges are in it.
-    filling: usize,
-    filled: usize,
-    /// How many edges wait in the other half.
-    older: usize,
-    /// So many words, or edges, are enough: a power of two up to half of [`MAX_EDGES`].
-    half: usize,
-    /// Takes the store of a mark that was set already.
-    nowhere: AtomicU8,
-}
-
-impl EdgeQueue {
-    /// An empty queue for `capacity` edges.
-    pub fn new(capacity: usize) -> EdgeQueue {
-        let none = Edge {
-            base: 0,
-            descriptor: 0,
-            mark: core::ptr::null(),
-        };
-        EdgeQueue {
-            words: [0; PLACES + 1],
-            found: 0,
-            halves: [[none; PLACES]; 2],
-            filling: 0,
-            filled: 0,
-            older: 0,
-            half: capacity.next_power_of_two().clamp(2, MAX_EDGES) / 2,
-            nowhere: AtomicU8::new(WHITE),
-        }
-    }
-
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
-        self.found == 0 && self.filled == 0 && self.older == 0
-    }
-
-    /// Where the half that is filled starts.
-    #[inline(always)]
-    fn start(&mut self) -> *mut Edge {
-        self.halves[self.filling & 1].as_mut_ptr()
-    }
-
-    #[inline(always)]
-    fn put(&mut self, found: Resolved, descriptor: usize) {
-        self.halves[self.filling & 1][self.filled] = Edge {
-            base: found.base.word(),
-            descriptor,
-            mark: found.mark,
-        };
-        self.filled += 1;
-    }
-}
-
-/// Reads an edge by fields (see [`read_halves`]).
-///
-/// # Safety
-/// `edge` must be readable.
-#[inline(always)]
-unsafe fn read_fields(edge: *const Edge) -> Edge {
-    // SAFETY: `edge` is readable, as asked; volatile only so that the loads stay apart.
-    unsafe {
-        Edge {
-            base: (&raw const (*edge).base).read_volatile(),
-            descriptor: (&raw const (*edge).descriptor).read_volatile(),
-            mark: (&raw const (*edge).mark).read_volatile(),
-        }
-    }
-}
 
 /// Writes those of the words of `low..high` to `next` that lie in the span of the heap, without a branch on which do; answers
 /// with the place behind them. Elements of a typed array may begin within a word, so the last word may end behind the range.
@@ -145,7 +53,6 @@ unsafe fn keep_candidates(
     }
     next
 }
-
 impl Scanner {
     /// Pops and scans small objects, up to `most` of them, until nothing is grey or the newest entry is of another sort; how
     /// many were scanned. Under policies that keep no words there are none of this sort.

@@ -16,78 +16,28 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::AtomicU32;
 use gleaner_mem::Address;
-use gleaner_os::{clock, memory};
+use gleaner_os::memory;
 use gleaner_work::{Crew, MAX_WORKERS};
 
-use super::MarkSweep;
 use super::batches::{BATCH_ENTRIES, BATCHES, Batch, Inbox, NO_BATCH, Outbox};
-use super::edges::EdgeQueue;
+use super::edge_queue::EdgeQueue;
+use super::entry::{Entry, FROM_HEAP, FROM_STACK};
+use super::mark_engine::{MAX_FIFO, Marker, Own, is_over};
+pub use super::mark_engine::{MarkEngine, MarkOutcome};
 use super::mark_phase::MarkPhase;
 use super::prefetch::{Prefetch, PrefetchSettings};
-use super::scan::{Entry, FROM_HEAP, FROM_STACK, MarkContext, Scanner};
+use super::scan::{MarkContext, Scanner};
+use super::space::MarkSweep;
 use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex, State};
 use crate::mark_sweep::kinds::descriptor;
 use crate::with_policy;
 
-pub(super) const MAX_FIFO: usize = 64;
 const KEPT_STACK_BYTES: usize = 256 << 10;
 /// What a mark stack has at first, and the least by which it grows: until then it is addresses without memory, which no
 /// limit on data counts.
 const FIRST_STACK_BYTES: usize = 256 << 10;
-/// Room that a mark procedure finds on the stack as long as that can grow; procedures push a few entries each.
-pub(super) const PROC_ENTRIES: usize = 4096;
-
-/// One worker's part of the marking engine, in mapped memory.
-pub(super) struct Marker {
-    /// See the invariants.
-    own: UnsafeCell<Own>,
-    pub(super) outbox: Outbox<'static>,
-    /// Bytes of the mapping, at the start of which this stands.
-    mapped: usize,
-}
-
-/// What a worker has for itself.
-pub(super) struct Own {
-    pub(super) scanner: Scanner,
-    pub(super) fifo: [Entry; MAX_FIFO],
-    pub(super) fifo_first: usize,
-    pub(super) fifo_length: usize,
-    /// The buffer in which entries for the leader are collected until it is full.
-    pub(super) for_leader: u32,
-}
-
-/// The marking engine of a heap.
-pub struct MarkEngine {
-    markers: [*const Marker; MAX_WORKERS],
-    pub(super) ready: usize,
-    stack_bytes: usize,
-    pub(super) settings: PrefetchSettings,
-    pub(super) inbox: Inbox,
-    /// First block that no worker has looked at in the current round of looking again.
-    pub(super) rescan_cursor: AtomicUsize,
-}
-
-// SAFETY: see the invariants for what a worker has for itself; outboxes and the rest are made to be shared.
-unsafe impl Sync for MarkEngine {}
-// SAFETY: the mappings behind the pointers belong to no thread.
-unsafe impl Send for MarkEngine {}
-
-/// What a collection's marking did.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct MarkOutcome {
-    /// Entries scanned.
-    pub scanned: usize,
-    /// Bytes scanned.
-    pub scanned_bytes: usize,
-    /// Entries dropped because a stack was full.
-    pub dropped: usize,
-    /// Workers that could take part.
-    pub workers: usize,
-}
-
 impl MarkEngine {
     /// An engine without workers; `stack_bytes` is the mark stack of each worker.
     pub fn new(settings: PrefetchSettings, stack_bytes: usize) -> MarkEngine {
@@ -408,12 +358,6 @@ impl MarkEngine {
             }
         }
     }
-}
-
-/// Whether the time of marking that may go on later has come, in nanoseconds of the monotonic clock; 0 never does.
-#[inline]
-pub(super) fn is_over(deadline: u64) -> bool {
-    deadline != 0 && (clock::monotonic_ns() >= deadline || faults::armed(FaultPoint::MarkTimeOver))
 }
 
 impl Own {

@@ -11,11 +11,12 @@ use core::sync::atomic::Ordering;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_work::{Phase, Steal, Verdict, Worker};
 
-use super::MarkSweep;
 use super::batches::{BATCH_ENTRIES, NO_BATCH};
-use super::mark::{MAX_FIFO, MarkEngine, Own, is_over};
+use super::entry::Entry;
+use super::mark_engine::{MAX_FIFO, MarkEngine, Own, is_over};
 use super::prefetch::{Policy, Prefetch};
-use super::scan::{Entry, Scanned};
+use super::scan::Scanned;
+use super::space::MarkSweep;
 use crate::mark_sweep::block::BlockIndex;
 
 /// Entries that a worker keeps for itself even while others wait.

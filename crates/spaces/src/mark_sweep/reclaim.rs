@@ -8,15 +8,17 @@
 //!
 //! Runs on the collecting thread under the allocator lock: clearing in the stopped world, the rest when it runs again.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
 use gleaner_mem::address::CACHE_LINE;
 
 use super::cache::{Cache, CellList, LEADS_BACK, MOST_LISTED};
+use super::mark_counts::count_marks;
+use super::marks::{FREE, MARKED, WHITE};
 use super::pool::Backing;
+use super::space::{Census, MarkSweep, SweepMode, SweepQueue};
 use super::sticky::Unwatched;
-use super::{Census, FREE, MARKED, MarkSweep, SweepMode, SweepQueue, WHITE};
 use crate::mark_sweep::block::{
     BLOCK_SHIFT, BlockIndex, FREED, FRESH, MARKS_PER_BLOCK, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT,
     State,
@@ -37,13 +39,6 @@ pub struct Reclaimed {
     pub large_bytes: usize,
     /// Bytes given back to the system.
     pub released_bytes: usize,
-}
-
-/// How many of a block's marks are what.
-#[derive(Clone, Copy)]
-pub(super) struct Marks {
-    pub(super) marked: usize,
-    white: usize,
 }
 
 impl MarkSweep {
@@ -522,35 +517,6 @@ impl DueRun {
             reclaimed.released_bytes += (self.blocks as usize) << BLOCK_SHIFT;
             self.blocks = 0;
         }
-    }
-}
-
-/// Counts the marks of a block, eight at a time. Mark bytes are 0, 1 or 2.
-pub(super) fn count_marks(marks: *const AtomicU8, objects: usize) -> Marks {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    // Each byte of a sum counts an eighth of a block's marks.
-    const _: () = assert!(MARKS_PER_BLOCK / 8 <= u8::MAX as usize);
-    let (mut sums, mut at) = ([0; 2], 0);
-    while at + 8 <= objects {
-        // SAFETY: eight mark bytes of this block; marking is over, and the allocator lock keeps sweepers out.
-        let eight = unsafe { marks.add(at).cast::<u64>().read() };
-        sums[0] += eight & ONES;
-        sums[1] += eight >> 1 & ONES;
-        at += 8;
-    }
-    let [mut marked, mut free] = sums.map(|sum| sum.to_le_bytes().map(usize::from).iter().sum());
-    while at < objects {
-        // SAFETY: `at` is below the number of cells.
-        match unsafe { (*marks.add(at)).load(Ordering::Relaxed) } {
-            MARKED => marked += 1,
-            FREE => free += 1,
-            _ => {}
-        }
-        at += 1;
-    }
-    Marks {
-        marked,
-        white: objects - marked - free,
     }
 }
 

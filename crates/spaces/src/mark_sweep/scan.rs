@@ -14,23 +14,14 @@ use gleaner_mem::Address;
 use gleaner_mem::address::CACHE_LINE;
 
 use super::allocate::cookie;
-use super::edges::EdgeQueue;
+use super::edge_queue::EdgeQueue;
+pub use super::entry::{Entry, FROM_HEAP, FROM_STACK};
+use super::entry::{PROC_ENTRIES, read_halves};
 use super::lines::LineFilter;
-use super::mark::PROC_ENTRIES;
 use super::prefetch::{Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
 use crate::mark_sweep::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
 use crate::mark_sweep::kinds::descriptor;
-
-/// One entry of the mark stack, laid out as libgc's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(C)]
-pub struct Entry {
-    /// First byte of the object or range.
-    pub start: usize,
-    /// How to scan it.
-    pub descriptor: usize,
-}
 
 /// A client's mark procedure (`GC_mark_proc`): object, top of the mark stack, its limit, environment.
 pub type MarkProc =
@@ -74,11 +65,6 @@ pub struct MarkContext {
     /// to be built on.
     pub disturbed: AtomicBool,
 }
-
-/// Whether the rule for heap-sourced pointers applies, or the lax one of stacks.
-pub const FROM_HEAP: bool = false;
-/// See [`FROM_HEAP`].
-pub const FROM_STACK: bool = true;
 
 impl MarkContext {
     /// The object that `word` refers to under the rule for interior pointers.
@@ -243,22 +229,6 @@ pub enum Scanned {
     Done,
     /// It needs a mark procedure that this worker may not run.
     NeedsLeader,
-}
-
-/// Reads an entry as it was pushed, in two halves. One load of both, which the compiler would make of a plain copy,
-/// has to wait until the two stores have left the store buffer: half of the time that marking a long list took.
-///
-/// # Safety
-/// `entry` must be readable.
-#[inline(always)]
-pub(super) unsafe fn read_halves(entry: *const Entry) -> Entry {
-    // SAFETY: `entry` is readable, as asked; volatile only so that the loads stay two.
-    unsafe {
-        Entry {
-            start: (&raw const (*entry).start).read_volatile(),
-            descriptor: (&raw const (*entry).descriptor).read_volatile(),
-        }
-    }
 }
 
 impl Scanner {

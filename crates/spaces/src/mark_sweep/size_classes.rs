@@ -4,9 +4,8 @@
 //! a class is the largest cell that fits a given number of times into a block, so that little is lost at its end.
 
 use crate::mark_sweep::block::BLOCK_BYTES;
+pub use crate::mark_sweep::block::GRANULE;
 
-/// Objects are aligned to and sized in granules of this many bytes.
-pub const GRANULE: usize = 16;
 /// Number of size classes; class 0 holds cells of one granule.
 pub const CLASSES: usize = EXACT + TAIL.len();
 /// The largest request in bytes that is served from a size class.

@@ -10,11 +10,11 @@ use core::sync::atomic::Ordering;
 use gleaner_mem::Address;
 
 use super::MARKED;
-use super::MarkSweep;
 use super::allocate::is_freed;
 use super::mark::MarkEngine;
 use super::prefetch::{Policy, Prefetch};
 use super::scan::{Entry, MarkContext, Scanner};
+use super::space::MarkSweep;
 use crate::mark_sweep::block::Resolved;
 
 /// The policy that greys nothing.

@@ -22,12 +22,9 @@ use gleaner_mem::Address;
 use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 
 use crate::precise::bump::{BumpRegion, LocalBuffer};
-use blocks::{Blocks, Search, Taken};
+pub use blocks::BLOCK_BYTES;
+use blocks::{Blocks, LEAST_HOLE, Search, Taken};
 
-/// Bytes of a block: what one thread allocates in at a time.
-pub const BLOCK_BYTES: usize = 32 << 10;
-/// Holes with fewer bytes are not looked into.
-const LEAST_HOLE: usize = 64;
 /// Larger objects do not ask for a block whose holes are filled one after the other.
 const SMALL_BYTES: usize = 256;
 

@@ -17,8 +17,10 @@ use gleaner_mem::Address;
 use gleaner_mem::object_bits::ObjectBits;
 use gleaner_mem::side::Side;
 
-use super::{BLOCK_BYTES, LEAST_HOLE};
-
+/// Bytes of a block: what one thread allocates in at a time.
+pub const BLOCK_BYTES: usize = 32 << 10;
+/// Holes with fewer bytes are not looked into.
+pub(super) const LEAST_HOLE: usize = 64;
 const BLOCK_SHIFT: u32 = BLOCK_BYTES.ilog2();
 /// Holes of 64 bytes and more, of 128, and so on up to a whole block.
 const CLASSES: usize = (BLOCK_SHIFT - LEAST_HOLE.ilog2()) as usize + 1;
