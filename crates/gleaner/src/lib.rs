@@ -44,6 +44,7 @@
 //! A mutator is stopped where it allocates or [polls](Scope::poll); around calls that block, use
 //! [`Mutator::blocking`], or collections wait.
 
+mod array_head;
 mod builder;
 mod crew;
 mod elements;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header::{self, Header};
-use gleaner_mem::object_model::{GRANULE, LEAST_BYTES};
 use gleaner_mem::zero;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::arrays::Contents;
@@ -36,6 +35,7 @@ pub use gleaner_plans::scavenge::mutator::{
 
 use gleaner_plans::scavenge::walk::Found;
 
+use crate::array_head::{begin_array, end_array};
 use crate::elements::Life;
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::{Heap, Kind, OutOfMemory, with_heap};
@@ -658,32 +658,6 @@ impl Mutator {
     pub fn next_finalizable_raw(&mut self) -> Option<Address> {
         self.assert_inside("a finalizable object is taken");
         with_heap!(&self.shared.kind, heap => heap.weak.take_ready())
-    }
-}
-
-/// Writes the header and the length of an array.
-///
-/// # Safety
-/// Fresh memory with room for both lies at `object`.
-#[inline(always)]
-pub(crate) unsafe fn begin_array(object: Address, header: Header, length: u32) {
-    // SAFETY: fresh memory with room for header and length lies there, as asked.
-    unsafe {
-        header::store(object, header);
-        object.add(LENGTH).ptr::<u32>().write(length);
-    }
-}
-
-/// Zeroes the last granule of an array that its allocator writes: it may have bytes behind the last element, which nobody
-/// writes.
-///
-/// # Safety
-/// Fresh memory of so many bytes lies at `object`.
-#[inline(always)]
-unsafe fn end_array(object: Address, bytes: usize) {
-    if bytes > LEAST_BYTES {
-        // SAFETY: inside the object, as asked.
-        unsafe { object.add(bytes - GRANULE).ptr::<u64>().write(0) };
     }
 }
 

@@ -11,9 +11,9 @@ use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::arrays::{Contents, Filling};
 use gleaner_plans::scavenge::collect::Extent;
 
+use crate::array_head::begin_array;
 use crate::heap::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
-use crate::raw::begin_array;
 
 /// How long an array lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
