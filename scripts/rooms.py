@@ -16,17 +16,12 @@ import subprocess
 import sys
 
 from checks import report, wrong
+from uses import Crate, is_test, reachable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "rooms.md")
 CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "libgc", "capi", "workloads", "eventlog", "heapgraph", "bench", "place", "cli"]
 MOST_LINES = 800
-
-
-def is_test(path):
-    """A file whose whole content is compiled for tests only."""
-    parts = path.split("/")
-    return parts[-1] == "tests.rs" or "tests" in parts or "benches" in parts
 
 
 def opening(text):
@@ -73,6 +68,8 @@ def render(sources):
         "words. ARCHITECTURE.md tells how they work together. The papers are named by conference and year:",
         "ISMM 2000, cache misses in mark-sweep collection; PLDI 2010, z-rays; OOPSLA 2011, zero initialisation;",
         "OOPSLA 2012, where application and service threads run; ASPLOS 2013, collection on NUMA machines.",
+        "Each picture has the files and folders of one part: an arrow leads from a room to one that it uses.",
+        "What it reaches through another room is not drawn.",
     ]
     for crate in CRATES:
         files = [(path, text) for path, text in sources
@@ -80,17 +77,36 @@ def render(sources):
         if not files:
             continue
         lines += ["", f"## {crate}"]
-        part = None
-        for path, text in files:
-            name = path.split("/", 2)[2]
-            if heap_of(name) != part or not lines[-1].startswith("|"):
-                part = heap_of(name)
-                lines += ["", *([f"### {part}", ""] if part else []),
-                          "| file | what it is |", "| --- | --- |"]
-            sentence = re.sub(r"\[(`[^`]*`|[^\]]*)\](\([^)]*\))?", r"\1", opening(text))
-            sentence = sentence.replace("|", "\\|")
-            lines.append(f"| [`{name}`](../{path}) | {sentence} |")
+        named = [(path.split("/", 2)[2], path, text) for path, text in files]
+        for part in dict.fromkeys(heap_of(name) for name, _, _ in named):
+            lines += ["", *([f"### {part}", ""] if part else []), "| file | what it is |", "| --- | --- |"]
+            for name, path, text in named:
+                if heap_of(name) == part:
+                    sentence = re.sub(r"\[(`[^`]*`|[^\]]*)\](\([^)]*\))?", r"\1", opening(text))
+                    sentence = sentence.replace("|", "\\|")
+                    lines.append(f"| [`{name}`](../{path}) | {sentence} |")
+            folder = (part.partition(":")[0],) if part else ()
+            lines += diagram([(name.removeprefix("src/"), text) for name, _, text in named if name.startswith("src/")], folder)
     return "\n".join(lines) + "\n"
+
+
+def diagram(files, folder):
+    """What uses what in a folder of a crate, as a picture; `files` are (name below src/, text) of the whole crate."""
+    edges = {}
+
+    def room(module):
+        """The file or folder directly in this one that has the module."""
+        return module[len(folder)] if len(module) > len(folder) and module[:len(folder)] == folder else None
+
+    for module, used in Crate(files).uses().items():
+        if room(module):
+            edges.setdefault(room(module), set()).update(filter(None, map(room, used)))
+    edges = {name: used - {name} for name, used in edges.items()}
+    reached = {name: reachable(edges, name) for name in edges}
+    # What is reached by way of another is not drawn.
+    drawn = [f"    {name} --> {used}" for name in sorted(edges) for used in sorted(edges[name])
+             if not any(used in reached[by] and name not in reached[by] for by in edges[name])]
+    return ["", "```mermaid", "flowchart BT", *drawn, "```"] if drawn else []
 
 
 def crate_problems(sources):
@@ -125,6 +141,12 @@ def self_test():
         ("rejects a crate without a place",
          wrong(crate_problems([("crates/new/src/a.rs", "//! a\n")]))),
         ("rejects a long file", wrong(length_problems([("a.rs", "//! a\n" + "\n" * MOST_LINES)]))),
+        ("draws what is used, and nothing that is reached by way of another",
+         wrong(diagram([("a.rs", "use crate::b::B; use crate::c::C;"), ("b.rs", "use crate::c::C;"), ("c.rs", "")], ())
+               == ["", "```mermaid", "flowchart BT", "    a --> b", "    b --> c", "```"])),
+        ("draws a folder by itself",
+         wrong(diagram([("a.rs", "use crate::b::c::C;"), ("b/c.rs", "use super::d::D;"), ("b/d.rs", "")], ("b",))
+               == ["", "```mermaid", "flowchart BT", "    c --> d", "```"])),
         ("accepts a short file", length_problems([("a.rs", "//! a\n")])),
     ])
 
