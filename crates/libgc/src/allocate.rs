@@ -7,7 +7,7 @@
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::take;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::Heap;
@@ -151,13 +151,13 @@ fn obtain(
         if let Err(Remedy::OutOfMemory(reason)) = &result {
             heap.record_exhaustion(size, reason);
         }
-        sync_variables(&heap);
+        crate::non_gc_bytes::sync_variables(&heap);
         heap.unlock();
         match result {
             Ok(object) => {
                 if !inner {
                     if crate::snapshot::is_asked() {
-                        crate::snapshot::obey();
+                        collect::obey_signal();
                     }
                     crate::finalize::run_if_ready();
                 }
@@ -372,17 +372,6 @@ fn is_stress_due(heap: &Heap) -> bool {
             .fetch_add(1, Ordering::Relaxed)
             .checked_sub(heap.options.stress_after)
             .is_some_and(|count| count % every == every - 1)
-}
-
-/// Brings what changed in uncollectable bytes to the variable that clients read and may set. Under the lock.
-pub fn sync_variables(heap: &Heap) {
-    static SEEN: AtomicUsize = AtomicUsize::new(0);
-    let bytes = heap.space.uncollectable_bytes;
-    let seen = SEEN.load(Ordering::Relaxed);
-    if bytes != seen {
-        SEEN.store(bytes, Ordering::Relaxed);
-        GC_non_gc_bytes.add(bytes.wrapping_sub(seen));
-    }
 }
 
 /// As in gc.h.

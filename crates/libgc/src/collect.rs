@@ -164,7 +164,7 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
             last_attempt: attempt == LIBRARY_ATTEMPTS,
         };
         let outcome = collect_locked(&mut heap, request, order.obeys_stop);
-        crate::allocate::sync_variables(&heap);
+        crate::non_gc_bytes::sync_variables(&heap);
         heap.unlock();
         match outcome {
             Outcome::Done | Outcome::Begun => return true,
@@ -293,6 +293,23 @@ fn is_wanted(segment: &Segment) -> bool {
             ) != 0
         },
         None => true,
+    }
+}
+
+/// Writes the snapshot that the signal called for, unless another thread has.
+#[cold]
+pub fn obey_signal() {
+    if crate::snapshot::take_asked() {
+        collect(Order {
+            reason: "SIGUSR2",
+            unless_past: None,
+            release_all: false,
+            everything: true,
+            in_steps: false,
+            obeys_stop: false,
+            asked: true,
+            snapshot: true,
+        });
     }
 }
 

@@ -85,7 +85,7 @@ fn keep_only_this_thread(heap: &mut Heap) {
         // SAFETY: the record comes from the list; its thread does not exist in this process.
         unsafe { heap.retire(other) };
     }
-    crate::allocate::sync_variables(heap);
+    crate::non_gc_bytes::sync_variables(heap);
     if own.is_null() {
         return;
     }

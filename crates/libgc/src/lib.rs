@@ -40,6 +40,7 @@ mod leaks;
 mod lock;
 mod message;
 mod messages_api;
+mod non_gc_bytes;
 mod pointer_checks;
 mod records;
 mod registration;
@@ -54,6 +55,7 @@ mod static_roots;
 mod statistics;
 mod suspension;
 mod variables;
+mod wanted;
 
 #[global_allocator]
 static ARENA: gleaner_mem::arena::Arena = gleaner_mem::arena::Arena::new();

@@ -110,7 +110,7 @@ pub fn leave(heap: Started, record: *mut Mutator) {
     threads::set_thread_word(0);
     // SAFETY: the calling thread's own record, which no word of it names any more.
     unsafe { heap.retire(record) };
-    crate::allocate::sync_variables(&heap);
+    crate::non_gc_bytes::sync_variables(&heap);
     heap.unlock();
 }
 

@@ -227,7 +227,7 @@ unsafe fn free_slowly(object: *mut c_void) {
     }
     let result = with_heap(|heap| {
         let result = heap.space.free(found.base);
-        crate::allocate::sync_variables(heap);
+        crate::non_gc_bytes::sync_variables(heap);
         result
     });
     if let Err(error) = result {
@@ -386,7 +386,7 @@ fn grow_in_place(base: Address, bytes: usize, kind: usize) -> bool {
     };
     with_heap(|heap| {
         let grown = heap.space.grow_large(base, size);
-        crate::allocate::sync_variables(heap);
+        crate::non_gc_bytes::sync_variables(heap);
         grown
     })
 }

@@ -3,7 +3,6 @@
 //! Two of the lines keep libgc's form, since programs read them: how many bytes a collection freed in which heap, and
 //! how long all of it took.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::io::Read;
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
@@ -17,6 +16,7 @@ use crate::message::{log, write_error};
 use crate::settings::CLIENT;
 use crate::start::with_heap;
 use crate::state::{CREW, is_unlocked, view};
+use crate::wanted;
 
 /// A stop from which steps are advised, where stops usually are as long as the other: one that is longer than all others
 /// may have waited for a processor.
@@ -103,23 +103,6 @@ fn print_address_map() {
     }
 }
 
-/// Bytes of memory that the process may hope for, as of the start: at the end it may not be allowed to ask. Written before the
-/// heap is published.
-static MEMORY: AtomicU64 = AtomicU64::new(0);
-
-/// Asks now for what advice needs at the end.
-pub fn prepare_advice() {
-    MEMORY.store(memory::physical_memory(), Ordering::Relaxed);
-}
-
-/// Set when the options ask for the block at the end.
-static WANTED: AtomicBool = AtomicBool::new(false);
-
-/// Asks for the block at the end of the process.
-pub fn want_summary() {
-    WANTED.store(true, Ordering::Relaxed);
-}
-
 /// Run by the loader when the process exits, after the program's own handlers.
 #[used]
 #[unsafe(link_section = ".fini_array")]
@@ -131,7 +114,7 @@ extern "C" fn at_exit() {
     crate::snapshot::report_at_exit();
     // Where a thread is at work, or this one is called back, the log ends as it does when a process is killed.
     let is_logged = is_unlocked() && with_heap(|heap| heap.log.is_some());
-    let is_summed_up = WANTED.load(Ordering::Relaxed);
+    let is_summed_up = wanted::is_summary();
     if !is_logged && !is_summed_up {
         return;
     }
@@ -280,9 +263,7 @@ fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
         live_mean: (totals.live_by_allocated / before.max(1) as f64) as u64,
         peak: totals.peak_capacity as u64,
         limit: heap.limit() as u64,
-        available: MEMORY
-            .load(Ordering::Relaxed)
-            .min(memory::address_limit().unwrap_or(u64::MAX))
+        available: wanted::memory_at_the_start().min(memory::address_limit().unwrap_or(u64::MAX))
             / 2,
     };
     let (share, collections) = (advice::share(&measured), measured.collections);

@@ -10,7 +10,6 @@ use gleaner_os::signals::{self, Information};
 use gleaner_os::threads;
 use gleaner_plans::mark_sweep::snapshot::News;
 
-use crate::collect::{Order, collect};
 use crate::message::say;
 use crate::start::with_heap;
 
@@ -83,21 +82,9 @@ pub fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// Writes the snapshot that the signal called for, unless another thread has.
-#[cold]
-pub fn obey() {
-    if ASKED.swap(false, Ordering::Relaxed) {
-        collect(Order {
-            reason: "SIGUSR2",
-            unless_past: None,
-            release_all: false,
-            everything: true,
-            in_steps: false,
-            obeys_stop: false,
-            asked: true,
-            snapshot: true,
-        });
-    }
+/// Whether it has, once: the caller writes the snapshot.
+pub fn take_asked() -> bool {
+    ASKED.swap(false, Ordering::Relaxed)
 }
 
 /// After a collection: tells what became of a snapshot that somebody waits for, or that could not be written. There may be

@@ -27,7 +27,7 @@ use crate::variables::{
     GC_all_interior_pointers, GC_free_space_divisor, GC_greatest_plausible_heap_addr,
     GC_least_plausible_heap_addr,
 };
-use crate::{environment, leaks, records, report, settings};
+use crate::{environment, leaks, records, settings, wanted};
 
 /// The thread that starts the heap.
 static STARTER: AtomicI32 = AtomicI32::new(0);
@@ -112,7 +112,7 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
     heap.context.all_interior = GC_all_interior_pointers.get() != 0;
     heap.space.timed = options.stats || options.log.as_str().is_some();
     if heap.space.timed {
-        report::prepare_advice();
+        wanted::prepare_advice();
     }
     open_log(&mut heap, options);
     if let Some(unavailable) = heap.unwatched {
@@ -129,7 +129,7 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
     }
     GC_free_space_divisor.set(heap.settings.divisor);
     if options.stats {
-        report::want_summary();
+        wanted::want_summary();
     }
     leaks::prepare(&mut heap);
     settings::apply_early(&mut heap);

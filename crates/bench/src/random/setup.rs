@@ -7,8 +7,8 @@
 
 use gleaner_base::faults::{FaultPlan, FaultPoint};
 
-use super::programs::Rarely;
 use super::conservative::harness::rng::Rng;
+use super::programs::Rarely;
 
 /// Which generator of programs this is. It gets another number with each change of what seeds stand for, here or in the
 /// steps of the programs: a range of seeds is one of this generator.
