@@ -68,6 +68,13 @@ pub struct Builder {
     ignores_environment: bool,
 }
 
+impl Heap {
+    /// A heap to be set up. Without a limit it gets a quarter of the machine's memory, at most 8 GB.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+}
+
 impl Builder {
     pub(crate) fn new() -> Builder {
         Builder {

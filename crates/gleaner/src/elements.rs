@@ -46,7 +46,7 @@ use gleaner_mem::spine::Pieces;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::tally::Access;
 
-use crate::heap::OutOfMemory;
+use crate::body::OutOfMemory;
 use crate::mutator::Mutator;
 
 /// How arrays lie in memory, as far as it is known when code that accesses them is compiled.

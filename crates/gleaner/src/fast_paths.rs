@@ -39,7 +39,8 @@ use gleaner_mem::spine::TAINT;
 use gleaner_plans::scavenge::LARGE_BYTES;
 use gleaner_plans::scavenge::mutator::offsets;
 
-use crate::heap::{Heap, Kind, with_heap};
+use crate::body::{Kind, with_heap};
+use crate::heap::Heap;
 
 /// What a store has to do beside storing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -20,8 +20,9 @@ use std::sync::LazyLock;
 use gleaner_os::fork;
 use gleaner_plans::scavenge::stop::fork::Patience;
 
+use crate::body::{Body, with_heap};
 use crate::guarded::Guarded;
-use crate::heap::{Body, with_heap};
+
 use crate::members;
 
 /// A heap in the list of all.

@@ -9,7 +9,7 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::handles::Handles;
 
-use crate::heap::{Shared, with_heap};
+use crate::body::{Shared, with_heap};
 
 /// Declares a kind of handle: its table in a heap.
 macro_rules! handle {

@@ -2,12 +2,11 @@
 
 use std::fmt;
 use std::fs::File;
-use std::ops::Deref;
 use std::os::fd::AsRawFd;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use gleaner_base::events::Event;
 use gleaner_base::options::References;
 use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
@@ -16,41 +15,19 @@ use gleaner_os::numa::Refusal;
 use gleaner_os::output::Fd;
 use gleaner_os::refusal::Limit;
 use gleaner_plans::scavenge::locality::Sums as Locality;
-use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
 use gleaner_plans::shared::log_ends;
 use gleaner_work::Synchronisation;
 
-use crate::builder::Builder;
+use crate::body::{Body, Kind, Shared, with_heap};
 use crate::crew::Helpers;
-use crate::listeners::Listeners;
-use crate::members::Callback;
-use crate::mutator::{Mutator, Runs};
+use crate::listeners::{Collection, Listeners};
+use crate::members::{Callback, Runs};
 use crate::types::{
     Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Type, TypeError,
 };
 use crate::zeroers::Zeroers;
 use crate::{fork, members};
-
-/// The heap is full: collecting everything did not make room.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OutOfMemory {
-    /// Bytes of the object that found no room.
-    pub bytes: usize,
-}
-
-impl fmt::Display for OutOfMemory {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "out of memory: no room for an object of {} bytes after collecting everything; drop what is not needed, \
-             or build the heap with a higher limit",
-            self.bytes
-        )
-    }
-}
-
-impl std::error::Error for OutOfMemory {}
 
 /// A heap that was to be closed, and is in use.
 #[derive(Debug)]
@@ -76,95 +53,8 @@ impl fmt::Display for StillInUse {
 
 impl std::error::Error for StillInUse {}
 
-/// The heap behind its handles: either slot format.
-pub(crate) enum Kind {
-    Wide(Box<Scavenge<Wide>>),
-    Compressed(Box<Scavenge<Compressed>>),
-}
-
-/// Runs the same code on either kind.
-macro_rules! with_heap {
-    ($kind:expr, $heap:ident => $body:expr) => {
-        match $kind {
-            $crate::heap::Kind::Wide($heap) => $body,
-            $crate::heap::Kind::Compressed($heap) => $body,
-        }
-    };
-}
-pub(crate) use with_heap;
-
 /// How many heaps were made.
 static HEAPS: AtomicU32 = AtomicU32::new(0);
-
-/// What heaps, mutators and handles share: a box, so that it can be taken out of a reference count and stays in place.
-pub(crate) struct Shared(Box<Body>);
-
-impl Deref for Shared {
-    type Target = Body;
-
-    #[inline(always)]
-    fn deref(&self) -> &Body {
-        &self.0
-    }
-}
-
-/// What is shared. It stays in place as long as it exists: its threads, and a thread that forks, know where it is.
-pub(crate) struct Body {
-    /// No other heap of the process has it: types remember it.
-    pub(crate) number: u32,
-    /// How many mutators there are. Relaxed: it is a number for people.
-    pub(crate) mutators: AtomicUsize,
-    pub(crate) listeners: Listeners,
-    /// Whether this process was forked, and the heap has had no threads since. Relaxed: it is set while there is one
-    /// thread, and the exchange decides between those that see it.
-    lost_its_threads: AtomicBool,
-    /// Before the heap: they are dropped in this order.
-    pub(crate) zeroers: Zeroers,
-    /// Before the helpers.
-    pub(crate) kind: Kind,
-    pub(crate) helpers: Helpers,
-    /// Events are written to it; closed after the heap.
-    _log: Option<File>,
-}
-
-/// The body of a heap, in one step, for a mutator: that has a reference to the heap.
-pub(crate) struct BodyOfMutator(NonNull<Body>);
-
-impl BodyOfMutator {
-    /// # Safety
-    /// The heap lasts longer than this value.
-    pub(crate) unsafe fn new(body: &Body) -> BodyOfMutator {
-        BodyOfMutator(NonNull::from(body))
-    }
-}
-
-impl Deref for BodyOfMutator {
-    type Target = Body;
-
-    #[inline(always)]
-    fn deref(&self) -> &Body {
-        // SAFETY: the promise of `new`'s caller; a body stays in place.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Body {
-    /// In a forked child, which has so many mutators: threads are started again when a collection needs them.
-    pub(crate) fn note_forked(&self, mutators: usize) {
-        self.mutators.store(mutators, Ordering::Relaxed);
-        self.lost_its_threads.store(true, Ordering::Relaxed);
-    }
-
-    /// Before a collection: starts the threads that a fork has left behind in the parent.
-    fn find_threads(&self) {
-        if self.lost_its_threads.load(Ordering::Relaxed)
-            && self.lost_its_threads.swap(false, Ordering::Relaxed)
-        {
-            self.helpers.start();
-            self.zeroers.start();
-        }
-    }
-}
 
 impl Drop for Body {
     fn drop(&mut self) {
@@ -218,11 +108,6 @@ fn say_where_pages_lie(is_left: bool, refusal: Option<Refusal>) {
 }
 
 impl Heap {
-    /// A heap to be set up. Without a limit it gets a quarter of the machine's memory, at most 8 GB.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
     /// Makes a heap; the log is open.
     pub(crate) fn create(
         config: Config,
@@ -319,23 +204,6 @@ impl Heap {
         })
     }
 
-    /// The calling thread becomes a mutator. Panics if it is one of this heap already, outside of
-    /// [`Mutator::blocking`]: the second would wait for the first at each collection, for ever. A thread that is a
-    /// mutator of two heaps uses the one inside `blocking` of the other, or two such threads may wait for each other.
-    /// Fails when the system gives no memory for its roots.
-    pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
-        members::assert_no_walk(self.shared.number, "attaching");
-        assert!(
-            members::inside(self.shared.number).is_none(),
-            "this thread is a mutator of this heap already, so collections would wait for it for ever: use that mutator, \
-             drop it first, or attach inside its blocking region"
-        );
-        let record: Option<NonNull<Record>> = with_heap!(&self.shared.kind, heap => heap.attach());
-        let bytes = size_of::<Record>();
-        let record = record.ok_or(OutOfMemory { bytes })?;
-        Ok(Mutator::new(&self.shared, record))
-    }
-
     /// Ends the heap: when this returns, its threads are gone and its memory is free. Fails while others keep it, which
     /// leaves it as it is.
     pub fn close(self) -> Result<(), StillInUse> {
@@ -353,6 +221,32 @@ impl Heap {
         };
         drop(shared);
         Ok(())
+    }
+
+    /// Has each event of each collection told to `listener`, in their order, when the collection is over. It lasts as long
+    /// as the heap, and the heap for ever if the listener holds a clone of it. A panic in it comes out of the allocation, or whatever else led the collection.
+    pub fn add_listener(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
+        self.add_collection_listener(move |collection| {
+            collection.events.iter().for_each(&listener)
+        });
+    }
+
+    /// As [`Heap::add_listener`], with a summary of each collection.
+    ///
+    /// ```
+    /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+    /// heap.add_collection_listener(|collection| {
+    ///     println!("{}: stopped {} ns, {}", collection.number, collection.stopped_ns, collection.reason);
+    ///     for (phase, ns) in collection.phases() {
+    ///         println!("    {} {ns} ns", phase.as_str());
+    ///     }
+    /// });
+    /// ```
+    pub fn add_collection_listener(
+        &self,
+        listener: impl Fn(&Collection<'_>) + Send + Sync + 'static,
+    ) {
+        self.shared.listeners.add(Arc::new(listener));
     }
 
     /// How many clones, mutators, handles, weak references and ephemerons keep this heap beside this value.

@@ -45,6 +45,7 @@
 //! [`Mutator::blocking`], or collections wait.
 
 mod array_head;
+mod body;
 mod builder;
 mod crew;
 mod elements;
@@ -72,6 +73,7 @@ pub mod report {
     pub use gleaner_plans::scavenge::tally::{Access, Allocated, ByPosition, Tally};
 }
 
+pub use body::OutOfMemory;
 pub use builder::{BuildError, Builder};
 pub use elements::{Cursor, Number};
 pub use gleaner_base::options::{
@@ -85,7 +87,7 @@ pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use gleaner_work::Synchronisation;
 pub use handle::{Ephemeron, Handle, Weak};
-pub use heap::{Heap, OutOfMemory, StillInUse};
+pub use heap::{Heap, StillInUse};
 pub use listeners::{Collection, Event, Phase};
 pub use mutator::Mutator;
 pub use roles::{Role, set_thread_role};

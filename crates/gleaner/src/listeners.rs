@@ -1,7 +1,7 @@
 //! Listeners: functions of the embedder that are told of each collection when it is over.
 //!
 //! The thread that led the collection calls them when the others run again. It holds no lock of the heap and counts as
-//! blocked, so a listener may take its time, ask for [`Heap::used`] or [`Heap::totals`], and add listeners. It must not
+//! blocked, so a listener may take its time, ask for [`Heap::used`](crate::Heap::used) or [`Heap::totals`](crate::Heap::totals), and add listeners. It must not
 //! use a mutator of this heap. Collections may follow each other while it runs, and then it runs on several threads at
 //! once, the later collection possibly first; each says its number.
 
@@ -10,7 +10,6 @@ use std::sync::Arc;
 pub use gleaner_base::events::{Event, Phase};
 
 use crate::guarded::Guarded;
-use crate::heap::Heap;
 
 /// What one collection was.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +62,7 @@ impl Listeners {
         Listeners(Arc::new(Guarded::new(Vec::new())))
     }
 
-    fn add(&self, listener: Listener) {
+    pub(crate) fn add(&self, listener: Listener) {
         self.0.with(|list| list.push(listener));
     }
 
@@ -82,33 +81,5 @@ impl Listeners {
             return;
         };
         list.iter().for_each(|listener| listener(&collection));
-    }
-}
-
-impl Heap {
-    /// Has each event of each collection told to `listener`, in their order, when the collection is over. It lasts as long
-    /// as the heap, and the heap for ever if the listener holds a clone of it. A panic in it comes out of the allocation, or whatever else led the collection.
-    pub fn add_listener(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
-        self.add_collection_listener(move |collection| {
-            collection.events.iter().for_each(&listener)
-        });
-    }
-
-    /// As [`Heap::add_listener`], with a summary of each collection.
-    ///
-    /// ```
-    /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
-    /// heap.add_collection_listener(|collection| {
-    ///     println!("{}: stopped {} ns, {}", collection.number, collection.stopped_ns, collection.reason);
-    ///     for (phase, ns) in collection.phases() {
-    ///         println!("    {} {ns} ns", phase.as_str());
-    ///     }
-    /// });
-    /// ```
-    pub fn add_collection_listener(
-        &self,
-        listener: impl Fn(&Collection<'_>) + Send + Sync + 'static,
-    ) {
-        self.shared.listeners.add(Arc::new(listener));
     }
 }

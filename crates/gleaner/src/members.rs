@@ -21,8 +21,8 @@ use gleaner_os::signals::{self, Delivery};
 use gleaner_os::threads::{self, ThreadId};
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 
+use crate::body::{Body, Shared, with_heap};
 use crate::guarded::Guarded;
-use crate::heap::{Body, Shared, with_heap};
 
 /// Which function of the embedder's the heap has called on a thread and waits for. The mutator counts as outside of the
 /// gate meanwhile.
@@ -262,4 +262,22 @@ pub(crate) fn unlock_in_child() {
         }
     }
     ALL.unlock();
+}
+
+/// A member that was inside runs a callback of the embedder's: what uses the heap there is refused.
+pub(crate) struct Runs<'a>(&'a Member);
+
+impl Runs<'_> {
+    pub(crate) fn new(member: &Member, callback: Callback) -> Runs<'_> {
+        member.outside.set(member.outside.get() + 1);
+        member.callback.set(callback);
+        Runs(member)
+    }
+}
+
+impl Drop for Runs<'_> {
+    fn drop(&mut self) {
+        self.0.outside.set(self.0.outside.get() - 1);
+        self.0.callback.set(Callback::None);
+    }
 }

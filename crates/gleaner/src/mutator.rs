@@ -15,9 +15,9 @@ use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::report::ArrayReport;
 use gleaner_plans::scavenge::walk::Found;
 
-use crate::heap::{BodyOfMutator, Heap, Kind, Shared, with_heap};
-use crate::members::{self, Callback, Member};
-use crate::scope::Scope;
+use crate::body::{BodyOfMutator, Kind, OutOfMemory, Shared, with_heap};
+use crate::heap::Heap;
+use crate::members::{self, Callback, Member, Runs};
 
 /// A thread's use of a heap. It stays on the thread that attached it, and detaches when it is dropped.
 ///
@@ -36,29 +36,30 @@ pub struct Mutator {
     not_send: PhantomData<*mut ()>,
 }
 
-/// A member that was inside runs a callback of the embedder's: what uses the heap there is refused.
-pub(crate) struct Runs<'a>(&'a Member);
-
-impl Runs<'_> {
-    pub(crate) fn new(member: &Member, callback: Callback) -> Runs<'_> {
-        member.outside.set(member.outside.get() + 1);
-        member.callback.set(callback);
-        Runs(member)
-    }
-}
-
-impl Drop for Runs<'_> {
-    fn drop(&mut self) {
-        self.0.outside.set(self.0.outside.get() - 1);
-        self.0.callback.set(Callback::None);
-    }
-}
-
 impl fmt::Debug for Mutator {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Mutator")
             .field("number", &self.record().number)
             .finish_non_exhaustive()
+    }
+}
+
+impl Heap {
+    /// The calling thread becomes a mutator. Panics if it is one of this heap already, outside of
+    /// [`Mutator::blocking`]: the second would wait for the first at each collection, for ever. A thread that is a
+    /// mutator of two heaps uses the one inside `blocking` of the other, or two such threads may wait for each other.
+    /// Fails when the system gives no memory for its roots.
+    pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
+        members::assert_no_walk(self.shared.number, "attaching");
+        assert!(
+            members::inside(self.shared.number).is_none(),
+            "this thread is a mutator of this heap already, so collections would wait for it for ever: use that mutator, \
+             drop it first, or attach inside its blocking region"
+        );
+        let record: Option<NonNull<Record>> = with_heap!(&self.shared.kind, heap => heap.attach());
+        let bytes = size_of::<Record>();
+        let record = record.ok_or(OutOfMemory { bytes })?;
+        Ok(Mutator::new(&self.shared, record))
     }
 }
 
@@ -103,11 +104,6 @@ impl Mutator {
         Heap {
             shared: Arc::clone(&self.counted),
         }
-    }
-
-    /// Runs `body` with references that live as long as it runs.
-    pub fn scope<R>(&mut self, body: impl for<'s> FnOnce(&mut Scope<'s>) -> R) -> R {
-        Scope::enter(self, body)
     }
 
     /// A blocking region begins, or `what` needs one. In one already, it only ends later.
@@ -205,7 +201,7 @@ impl Mutator {
     }
 
     /// Runs `body`, which may block and must not use the heap, while collections go on without this thread. In a scope
-    /// it is [`Scope::blocking`].
+    /// it is [`Scope::blocking`](crate::Scope::blocking).
     pub fn blocking<R>(&mut self, body: impl FnOnce() -> R) -> R {
         self.outside("a blocking region", body)
     }

@@ -36,9 +36,10 @@ pub use gleaner_plans::scavenge::mutator::{
 use gleaner_plans::scavenge::walk::Found;
 
 use crate::array_head::{begin_array, end_array};
+use crate::body::{Kind, OutOfMemory, with_heap};
 use crate::elements::Life;
 use crate::handle::{Ephemeron, Handle, Weak};
-use crate::heap::{Heap, Kind, OutOfMemory, with_heap};
+use crate::heap::Heap;
 use crate::members;
 use crate::mutator::Mutator;
 use crate::scope::{Local, Scope};

@@ -16,9 +16,9 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_plans::scavenge::mutator::MOST_LOCALS;
 use gleaner_plans::scavenge::walk::Found;
 
+use crate::body::{OutOfMemory, Shared, with_heap};
 use crate::elements::Number;
 use crate::handle::{Ephemeron, Handle, Weak};
-use crate::heap::{OutOfMemory, Shared, with_heap};
 use crate::mutator::Mutator;
 use crate::types::{Array, Id, ReferenceArray, Type};
 
@@ -65,6 +65,13 @@ impl Drop for Scope<'_> {
     fn drop(&mut self) {
         let before = self.before;
         self.shared().record().local_count.set(before);
+    }
+}
+
+impl Mutator {
+    /// Runs `body` with references that live as long as it runs.
+    pub fn scope<R>(&mut self, body: impl for<'s> FnOnce(&mut Scope<'s>) -> R) -> R {
+        Scope::enter(self, body)
     }
 }
 

@@ -7,8 +7,8 @@ use gleaner_mem::Address;
 use gleaner_mem::object_model::{FIELDS, array_bytes};
 use gleaner_mem::slot::Value;
 
+use crate::body::OutOfMemory;
 use crate::elements;
-use crate::heap::OutOfMemory;
 use crate::scope::{Local, Scope};
 use crate::types::{Array, Id, ReferenceArray, Type};
 

@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 
 use super::pieces::{Run, address};
 use super::{CursorMut, Element, Number, with_format};
-use crate::heap::{OutOfMemory, with_heap};
+use crate::body::{OutOfMemory, with_heap};
+
 use crate::mutator::Mutator;
 
 impl Mutator {

@@ -17,7 +17,8 @@ use gleaner_plans::scavenge::arrays::Filling;
 
 use super::Element;
 use super::pieces::{Run, address};
-use crate::heap::{OutOfMemory, with_heap};
+use crate::body::{OutOfMemory, with_heap};
+
 use crate::mutator::Mutator;
 
 /// What is copied, and how.

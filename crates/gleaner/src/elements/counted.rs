@@ -11,7 +11,7 @@ use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::tally::Access;
 
 use super::{AnyArrays, Element, Layout};
-use crate::heap::with_heap;
+use crate::body::with_heap;
 use crate::mutator::Mutator;
 
 /// Nothing is known of arrays, and each access is counted in a heap with option `array-report`.

@@ -13,7 +13,7 @@ use gleaner_plans::scavenge::tally::Access;
 
 use super::pieces::{Run, View, address};
 use super::{Element, Layout};
-use crate::heap::OutOfMemory;
+use crate::body::OutOfMemory;
 use crate::mutator::Mutator;
 
 /// Loads elements of an array one after the other; an iterator. While it exists nothing can be allocated or polled;

@@ -6,7 +6,8 @@ use gleaner_mem::object_model::Shape;
 use gleaner_plans::scavenge::arrays::{Contents, Filling};
 
 use super::Number;
-use crate::heap::{OutOfMemory, with_heap};
+use crate::body::{OutOfMemory, with_heap};
+
 use crate::mutator::Mutator;
 
 /// Elements of an array that lie side by side.

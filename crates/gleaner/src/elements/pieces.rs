@@ -16,7 +16,8 @@ use gleaner_plans::scavenge::collect::Extent;
 use std::sync::atomic::Ordering;
 
 use super::{Element, Layout};
-use crate::heap::{OutOfMemory, with_heap};
+use crate::body::{OutOfMemory, with_heap};
+
 use crate::mutator::Mutator;
 
 /// So many arraylets are one run at most.

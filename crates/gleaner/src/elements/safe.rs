@@ -10,7 +10,7 @@ use gleaner_mem::object_model::Shape;
 
 use super::copy::{Copied, check_range, kind};
 use super::{Cursor, Number};
-use crate::heap::OutOfMemory;
+use crate::body::OutOfMemory;
 use crate::scope::{Local, Scope};
 
 impl Scope<'_> {

@@ -12,7 +12,8 @@ use gleaner_plans::scavenge::arrays::{Contents, Filling};
 use gleaner_plans::scavenge::collect::Extent;
 
 use crate::array_head::begin_array;
-use crate::heap::{OutOfMemory, with_heap};
+use crate::body::{OutOfMemory, with_heap};
+
 use crate::mutator::Mutator;
 
 /// How long an array lives.
