@@ -274,22 +274,22 @@ impl Heap {
         with_heap!(&self.shared.kind, heap => heap.metadata_bytes())
     }
 
-    /// What collections did so far. Not to be called by a mutator outside of [`Mutator::blocking`], or a collection
-    /// that another thread wants would wait for this one for ever; a mutator asks [`Mutator::totals`].
+    /// What collections did so far. Not to be called by a mutator outside of [`Mutator::blocking`](crate::Mutator::blocking), or a collection
+    /// that another thread wants would wait for this one for ever; a mutator asks [`Mutator::totals`](crate::Mutator::totals).
     pub fn totals(&self) -> Totals {
         members::assert_no_walk(self.shared.number, "totals are asked for");
         with_heap!(&self.shared.kind, heap => heap.totals())
     }
 
     /// Which memory nodes the workers were busy on: on a synthetic machine of several (option `topology`), elsewhere
-    /// nothing. Not to be called by a mutator outside of [`Mutator::blocking`], as [`Heap::totals`].
+    /// nothing. Not to be called by a mutator outside of [`Mutator::blocking`](crate::Mutator::blocking), as [`Heap::totals`].
     pub fn locality(&self) -> Option<Box<Locality>> {
         members::assert_no_walk(self.shared.number, "locality is asked for");
         with_heap!(&self.shared.kind, heap => heap.locality())
     }
 
     /// What the threads that collect did with each other in all collections so far: phases, tasks, wake-ups, locks. Not
-    /// to be called by a mutator outside of [`Mutator::blocking`], as [`Heap::totals`].
+    /// to be called by a mutator outside of [`Mutator::blocking`](crate::Mutator::blocking), as [`Heap::totals`].
     pub fn synchronisation(&self) -> Synchronisation {
         members::assert_no_walk(self.shared.number, "synchronisation is asked for");
         with_heap!(&self.shared.kind, heap => heap.synchronisation())

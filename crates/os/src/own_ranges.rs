@@ -1,7 +1,7 @@
 //! Which addresses are the collector's own: what it mapped, and its own image.
 //!
 //! A search of the process's memory for what the program keeps must leave these ranges out. Mark stacks and tables of
-//! links are full of addresses that keep nothing alive. Places apart ([`places`]) are not listed: nobody else's
+//! links are full of addresses that keep nothing alive. Places apart ([`memory::place_apart`](crate::memory::place_apart)) are not listed: nobody else's
 //! memory lies among them.
 //!
 //! # Invariants

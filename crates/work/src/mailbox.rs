@@ -228,7 +228,7 @@ impl<'a> Mailboxes<'a> {
     }
 
     /// A worker that has counted the batch puts it into the box of a node; the worker that serves the box. Workers of a
-    /// phase call [`Worker::send`].
+    /// phase call [`Worker::send`](crate::Worker::send).
     pub fn post(&self, node: usize, batch: Batch<'_>) -> usize {
         let mailbox = &self.boxes[..self.nodes][node];
         let memory = batch.memory();
@@ -260,7 +260,7 @@ impl<'a> Mailboxes<'a> {
     }
 
     /// The worker takes a batch from a box that it serves. It tells [`crate::termination`] afterwards. Workers of a phase
-    /// call [`Worker::receive`].
+    /// call [`Worker::receive`](crate::Worker::receive).
     ///
     /// # Safety
     /// The boxes are open, and no other thread takes as this worker meanwhile.
