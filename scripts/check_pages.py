@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Check what the pages say of the tree.
 
- 1. a relative link leads to a file;
+ 1. a relative link leads to a file, and what follows its # is a heading there;
  2. a path that begins with a directory of the tree and stands in code type or
     in a shell example exists, unless it is under target/;
  3. `make TARGET` names a target of the Makefile;
@@ -13,7 +13,10 @@
  7. a block of C or Rust in docs/embedding.md stands so in an example, which the
     tests build and run;
  8. a block says what it is: commands (sh, console), which scripts/commands.py runs, or
-    something else.
+    something else;
+ 9. a `--word` in code is an option of a program of the tree, or one of FOREIGN.
+
+The pages are all that git knows, but for those that something else writes.
 
     check_pages.py               check the pages; last line "N passed, N failed"
     check_pages.py --self-test   prove that each rule can fail
@@ -28,11 +31,15 @@ import sys
 from checks import report
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# A page that a program or a table writes is checked where it is written.
+# A page that a program or a table writes is checked where it is written; of docs/measured/ the lab writes all.
 GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md", "docs/system-calls.md"}
+# Options of programs that are not Gleaner's: rustup, numactl, ecl, cargo doc, gdb, valgrind, pkg-config, nim.
+FOREIGN = {"--component", "--interleave", "--preferred", "--load", "--open", "--args", "--leak-check", "--suppressions",
+           "--variable", "--mm"}
 EXAMPLES = ["examples/lisp.c", "crates/gleaner/examples/lisp.rs", "crates/capi/include/gleaner.h",
             "crates/capi/include/gleaner_elements.h"]
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ +(.*?) *$", re.M)
 SPAN = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
 EXAMPLE = re.compile(r"^```(?:c|rust)\n(.*?)^```", re.M | re.S)
@@ -41,6 +48,10 @@ INFO = re.compile(r"^```([^\n]*)\n.*?^```", re.M | re.S)
 KINDS = {"sh", "console", "text", "c", "rust", "yaml", "json", "toml"}
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)\b")
 OPTION = re.compile(r"(?:--opt |^|,)([a-z][a-z-]+)=")
+WORD = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+# A field of Rust that clap makes an option of, by its own name or by another.
+FIELD = re.compile(r"#\[arg\(([^\]]*\blong\b[^\]]*)\)\]\s*(?:pub(?:\(crate\))? )?(\w+):")
+RENAMED = re.compile(r'\blong = "([\w-]+)"')
 
 
 def code(text):
@@ -51,11 +62,23 @@ def code(text):
     return pieces + SPAN.findall(BLOCK.sub("", text))
 
 
-def link_problems(page, text, exists):
-    folder = os.path.dirname(page)
-    return [f"{page}: link to {target}, which does not exist"
-            for target in LINK.findall(BLOCK.sub("", text))
-            if "://" not in target and not exists(os.path.normpath(os.path.join(folder, target)))]
+def anchors(text):
+    """What a link may name of a page: its headings, in small letters, without marks and with hyphens for blanks."""
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(BLOCK.sub("", text))}
+
+
+def link_problems(page, text, exists, content):
+    """Rule 1; `content` gives the text of a page."""
+    problems = []
+    for target, anchor in LINK.findall(BLOCK.sub("", text)):
+        path = os.path.normpath(os.path.join(os.path.dirname(page), target)) if target else page
+        if "://" in target:
+            continue
+        if not exists(path):
+            problems.append(f"{page}: link to {target}, which does not exist")
+        elif anchor and anchor not in anchors(content(path)):
+            problems.append(f"{page}: link to {target}#{anchor}, and no heading of {path} is called so")
+    return problems
 
 
 def path_problems(page, text, exists, folders):
@@ -84,6 +107,18 @@ def option_problems(page, text, options):
             found += OPTION.findall(piece)
         problems += [f"{page}: {name} is no option" for name in found if name not in options]
     return problems
+
+
+def option_words(path, text):
+    """The options that a source file speaks of."""
+    renamed = [(RENAMED.search(words), field) for words, field in FIELD.findall(text) if path.endswith(".rs")]
+    return set(WORD.findall(text)) | {f"--{name[1] if name else field.replace('_', '-')}" for name, field in renamed}
+
+
+def word_problems(page, text, words):
+    """Rule 9."""
+    return [f"{page}: no program has an option {word}"
+            for word in sorted({word for piece in code(text) for word in WORD.findall(piece)}) if word not in words]
 
 
 def rust_problems(readme, manifest):
@@ -136,14 +171,19 @@ def ratios(text):
 
 
 def self_test():
-    here = {"a/b.md", "a"}.__contains__
+    here = {"a/b.md", "a", "p.md"}.__contains__
+    fields = '#[arg(long)]\n    a_b: bool,\n    #[arg(long = "cc")]\n    dd: bool,'
+    headed = {"a/b.md": "# A `b`, and c\n```sh\n# d\n```\n", "p.md": "## Here\n"}.get
 
     def wrong(problems):
         return [] if problems else ["was accepted"]
 
     return report([
-        ("accepts a link to a file", link_problems("p.md", "[x](a/b.md#c) [y](https://x.y)", here)),
-        ("rejects a dead link", wrong(link_problems("p.md", "[x](a/c.md)", here))),
+        ("accepts a link to a file", link_problems("p.md", "[x](a/b.md) [y](https://x.y#z)", here, headed)),
+        ("rejects a dead link", wrong(link_problems("p.md", "[x](a/c.md)", here, headed))),
+        ("accepts a link to a heading", link_problems("p.md", "[x](a/b.md#a-b-and-c) [y](#here)", here, headed)),
+        ("rejects one to none", wrong(link_problems("p.md", "[x](a/b.md#d)", here, headed))),
+        ("and on the page itself", wrong(link_problems("p.md", "[y](#there)", here, headed))),
         ("accepts a path that exists", path_problems("p.md", "`a/b.md` `other/x`", here, {"a"})),
         ("rejects a path that does not", wrong(path_problems("p.md", "`a/c.rs`", here, {"a"}))),
         ("rejects one in an example",
@@ -160,6 +200,8 @@ def self_test():
         ("rejects no option in a span", wrong(option_problems("p.md", "`swap=1`", {"sweep"}))),
         ("rejects one in a list", wrong(
             option_problems("p.md", '`GLEANER_OPTIONS="sweep=lazy,swap=1" x`', {"sweep"}))),
+        ("accepts an option of a program", word_problems("p.md", "`run --a-b --cc`", option_words("a.rs", fields))),
+        ("rejects one of none", wrong(word_problems("p.md", "```sh\nrun --dd\n```\n", option_words("a.rs", fields)))),
         ("accepts the minimum", rust_problems("a Rust toolchain, 1.9", 'rust-version = "1.9"')),
         ("accepts code of an example", example_problems("```c\na = b;\n  c();\n```\n", ["x a = b; c(); y"])),
         ("rejects other code", wrong(example_problems("```rust\na = c;\n```\n", ["a = b;"]))),
@@ -178,10 +220,13 @@ def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
     os.chdir(ROOT)
-    pages = {page: read(page) for page in sorted(glob.glob("*.md") + glob.glob("docs/*.md"))
-             if page not in GENERATED}
-    tracked = subprocess.run(["git", "ls-files"], check=True, stdout=subprocess.PIPE,
-                             text=True).stdout.split("\n")
+    tracked = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], check=True,
+                             stdout=subprocess.PIPE, text=True).stdout.split("\n")
+    tracked = [path for path in tracked if os.path.isfile(path)]
+    pages = {path: read(path) for path in tracked
+             if path.endswith(".md") and path not in GENERATED and not path.startswith("docs/measured/")}
+    words = FOREIGN.union(*(option_words(path, read(path)) for path in tracked
+                            if path == "Makefile" or path.endswith((".rs", ".py", ".sh", ".java", ".go", ".c"))))
     folders = {path.split("/")[0] for path in tracked if "/" in path}
     targets = set(re.findall(r"^([a-z][a-z-]*)(?=[^\n=]*:(?!=))", read("Makefile"), re.M))
     for line in re.findall(r"^([a-z][a-z -]*):(?!=)", read("Makefile"), re.M):
@@ -199,10 +244,11 @@ def main():
         return [problem for page, text in pages.items() for problem in rule(page, text, *arguments)]
 
     return report([
-        (f"the links of {len(pages)} pages", over(link_problems, os.path.exists)),
+        (f"the links of {len(pages)} pages", over(link_problems, os.path.exists, read)),
         ("the paths they name", over(path_problems, os.path.exists, folders)),
         ("the make targets they name", over(target_problems, targets)),
         ("the options they name", over(option_problems, options)),
+        ("the options of programs they name", over(word_problems, words)),
         ("the figures they take from tables", [
             problem for page, text in pages.items()
             if os.path.dirname(page) in ("", "docs")
