@@ -3,8 +3,10 @@
 
  1. a relative link leads to a file, and what follows its # is a heading there;
  2. a path that begins with a directory of the tree and stands in code type or
-    in a shell example exists, unless it is under target/;
- 3. `make TARGET` names a target of the Makefile;
+    in a shell example exists, unless it is under target/; so does a source file that
+    is named without its directory;
+ 3. `make TARGET` names a target of the Makefile, `-p gleaner-CRATE` a crate,
+    `--test NAME` a file of tests;
  4. an option in an example (`--opt NAME=VALUE`, `NAME=VALUE` in code type) is in
     the option table, as docs/options.md prints it;
  5. README.md names the oldest Rust that Cargo.toml allows;
@@ -48,6 +50,10 @@ INFO = re.compile(r"^```([^\n]*)\n.*?^```", re.M | re.S)
 KINDS = {"sh", "console", "text", "c", "rust", "yaml", "json", "toml"}
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)\b")
 OPTION = re.compile(r"(?:--opt |^|,)([a-z][a-z-]+)=")
+SOURCE = re.compile(r"(?<![\w./{}*$-])[\w-]+\.(?:rs|py|sh|tsv|toml|c|h)\b(?![./])")
+CRATE = re.compile(r"\s-p (gleaner[\w-]*)")
+TEST = re.compile(r"\s--test (\w+)")
+TEST_FILE = re.compile(r"crates/\w+/tests/(\w+)(?:/main)?\.rs")
 WORD = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 # A field of Rust that clap makes an option of, by its own name or by another.
 FIELD = re.compile(r"#\[arg\(([^\]]*\blong\b[^\]]*)\)\]\s*(?:pub(?:\(crate\))? )?(\w+):")
@@ -81,12 +87,25 @@ def link_problems(page, text, exists, content):
     return problems
 
 
-def path_problems(page, text, exists, folders):
+def path_problems(page, text, exists, folders, names):
     problems = []
     for piece in code(text):
         for word in re.findall(r"(?<![\w./$-])[\w.-]+(?:/[\w.-]+)+", piece):
             if word.split("/")[0] in folders and not exists(word):
                 problems.append(f"{page}: {word} does not exist")
+        problems += [f"{page}: no file is called {name}" for name in SOURCE.findall(piece) if name not in names]
+    return problems
+
+
+def cargo_problems(page, text, tracked):
+    """The second half of rule 3."""
+    crates = {"gleaner" if path == "crates/gleaner/Cargo.toml" else f"gleaner-{path.split('/')[1]}"
+              for path in tracked if re.fullmatch(r"crates/\w+/Cargo.toml", path)}
+    tests = {found[1] for path in tracked if (found := TEST_FILE.fullmatch(path))}
+    problems = []
+    for piece in code(text):
+        problems += [f"{page}: no crate is called {name}" for name in CRATE.findall(piece) if name not in crates]
+        problems += [f"{page}: no file of tests is called {name}" for name in TEST.findall(piece) if name not in tests]
     return problems
 
 
@@ -172,6 +191,7 @@ def ratios(text):
 
 def self_test():
     here = {"a/b.md", "a", "p.md"}.__contains__
+    cargo = ["crates/a/Cargo.toml", "crates/gleaner/Cargo.toml", "crates/a/tests/b/main.rs", "crates/a/tests/b/c.rs"]
     fields = '#[arg(long)]\n    a_b: bool,\n    #[arg(long = "cc")]\n    dd: bool,'
     headed = {"a/b.md": "# A `b`, and c\n```sh\n# d\n```\n", "p.md": "## Here\n"}.get
 
@@ -184,10 +204,11 @@ def self_test():
         ("accepts a link to a heading", link_problems("p.md", "[x](a/b.md#a-b-and-c) [y](#here)", here, headed)),
         ("rejects one to none", wrong(link_problems("p.md", "[x](a/b.md#d)", here, headed))),
         ("and on the page itself", wrong(link_problems("p.md", "[y](#there)", here, headed))),
-        ("accepts a path that exists", path_problems("p.md", "`a/b.md` `other/x`", here, {"a"})),
-        ("rejects a path that does not", wrong(path_problems("p.md", "`a/c.rs`", here, {"a"}))),
+        ("accepts a path that exists", path_problems("p.md", "`a/b.md` `other/x` `b.c`", here, {"a"}, {"b.c"})),
+        ("rejects a path that does not", wrong(path_problems("p.md", "`a/c.rs`", here, {"a"}, set()))),
+        ("rejects a file that is named alone", wrong(path_problems("p.md", "`c.rs`", here, {"a"}, {"b.c"}))),
         ("rejects one in an example",
-         wrong(path_problems("p.md", "```\nrun a/c.sh\n```\n", here, {"a"}))),
+         wrong(path_problems("p.md", "```\nrun a/c.sh\n```\n", here, {"a"}, set()))),
         ("accepts a figure of a table, and of the inverse ratio",
          figure_problems("p.md", "1.02 [1.01, 1.04] 0.979\n[0.962, 0.991]", {(1.021, 1.009, 1.039)})
          + figure_problems("p.md", "0.98 [0.96, 0.99]", {(1.021, 1.009, 1.039)})),
@@ -195,6 +216,9 @@ def self_test():
          wrong(figure_problems("p.md", "1.02 [1.02, 1.04]", {(1.021, 1.009, 1.039)}))),
         ("accepts a target", target_problems("p.md", "`make test`, make sure", {"test"})),
         ("rejects no target", wrong(target_problems("p.md", "```\nmake tests\n```\n", {"test"}))),
+        ("accepts a crate and its tests", cargo_problems("p.md", "`cargo test -p gleaner-a --test b`", cargo)),
+        ("rejects another crate", wrong(cargo_problems("p.md", "`cargo test -p gleaner-b`", cargo))),
+        ("rejects other tests", wrong(cargo_problems("p.md", "`cargo test -p gleaner --test c`", cargo))),
         ("accepts an option", option_problems("p.md", "`--opt sweep=lazy` `CFLAGS=x`", {"sweep"})),
         ("rejects no option after --opt", wrong(option_problems("p.md", "`--opt swap=1`", {"sweep"}))),
         ("rejects no option in a span", wrong(option_problems("p.md", "`swap=1`", {"sweep"}))),
@@ -228,6 +252,7 @@ def main():
     words = FOREIGN.union(*(option_words(path, read(path)) for path in tracked
                             if path == "Makefile" or path.endswith((".rs", ".py", ".sh", ".java", ".go", ".c"))))
     folders = {path.split("/")[0] for path in tracked if "/" in path}
+    alone = {os.path.basename(path) for path in tracked} | {"gc.h"}  # libgc's header
     targets = set(re.findall(r"^([a-z][a-z-]*)(?=[^\n=]*:(?!=))", read("Makefile"), re.M))
     for line in re.findall(r"^([a-z][a-z -]*):(?!=)", read("Makefile"), re.M):
         targets |= set(line.split())
@@ -245,8 +270,9 @@ def main():
 
     return report([
         (f"the links of {len(pages)} pages", over(link_problems, os.path.exists, read)),
-        ("the paths they name", over(path_problems, os.path.exists, folders)),
+        ("the paths they name", over(path_problems, os.path.exists, folders, alone)),
         ("the make targets they name", over(target_problems, targets)),
+        ("the crates and tests they name", over(cargo_problems, tracked)),
         ("the options they name", over(option_problems, options)),
         ("the options of programs they name", over(word_problems, words)),
         ("the figures they take from tables", [
