@@ -2,7 +2,7 @@
 """Break the collector on purpose, one place at a time, and see a test fail.
 
     mutants.py run [--short] [--only WORD]... [--crate NAME]... [--keep-caught]
-    mutants.py check          every entry fits the tree; nothing is built
+    mutants.py check          every entry fits the tree, and its tests' names something there; nothing is built
     mutants.py report         write docs/mutants.md from the results
     mutants.py --self-test    prove the script itself
 
@@ -39,6 +39,7 @@ The last line is "N passed, N failed": caught or explained, and not.
 """
 
 import argparse
+import functools
 import glob
 import hashlib
 import json
@@ -88,8 +89,26 @@ def read_list(folder):
     return entries
 
 
-def entry_problems(entries, read):
-    """What is wrong with the list; `read` gives the text of a file, or nothing."""
+def unknown_names(command, names):
+    """What a command's filters name that is not there; `names` gives those of a folder's files, modules and functions."""
+    verb, *words = shlex.split(command)
+    crate = re.search(r"-p gleaner-?(\w*)", command)
+    if verb not in ("cargo", "loom", "conformance") or verb != "conformance" and not crate:
+        return []
+    known = names("tests/conformance" if verb == "conformance" else f"crates/{crate[1] or 'gleaner'}")
+    unknown = []
+    for before, word in zip(["", *words], words):
+        if before in ("-p", "--opt") or word.startswith("-"):
+            continue
+        # Cases that only Gleaner has are called gleaner:CASE; a filter is a part of a name, a file the whole.
+        parts = re.split(":(?:gleaner:|:)?", word)
+        unknown += [part for part in parts if part not in known
+                    and (before == "--test" or not any(part in name for name in known))]
+    return unknown
+
+
+def entry_problems(entries, read, names=None):
+    """What is wrong with the list; `read` gives the text of a file, or nothing, and `names` is as above."""
     problems, seen = [], set()
     for entry in entries:
         name = entry.get("name", "?")
@@ -109,6 +128,8 @@ def entry_problems(entries, read):
         for command in entry["tests"]:
             if command.split()[0] not in VERBS:
                 say(f"a test that begins with none of {', '.join(sorted(VERBS))}: {command}")
+            elif names and (unknown := unknown_names(command, names)):
+                say(f"nothing is called {unknown[0]}, of which a test is: {command}")
         if entry["find"] == entry["replace"]:
             say("changes nothing")
         text = read(entry["file"])
@@ -438,6 +459,13 @@ def self_test():
     holds("rejects an unknown key", problems(good | {"test": []}) != [])
     holds("rejects an entry without tests", problems(good | {"tests": []}) != [])
     holds("rejects an unknown command", problems(good | {"tests": ["make two"]}) != [])
+    names = {"crates/base": {"a", "b_runs"}, "tests/conformance": {"alloc", "basic"}}.get
+    for command in ("cargo -p gleaner-base --lib a::b", "loom -p gleaner-base --test a", "conformance --opt x=y alloc:basic",
+                    "conformance alloc:gleaner:basic", "capi"):
+        holds(f"accepts a filter that fits: {command}", not unknown_names(command, names))
+    for command in ("cargo -p gleaner-base --lib a::c", "loom -p gleaner-base --test b c", "conformance alloc:a_b"):
+        holds(f"rejects one that does not: {command}", unknown_names(command, names))
+    holds("and names the entry", entry_problems([good | {"tests": ["conformance none"]}], files.get, names) != [])
     holds("rejects a mutant that changes nothing", problems(good | {"replace": "two"}) != [])
     holds("rejects two of one name", entry_problems([good, good], files.get) != [])
     holds("stops compilation before arguments of the tests",
@@ -523,7 +551,16 @@ def main():
         with open(full, encoding="utf-8") as file:
             return file.read()
 
-    problems = entry_problems(everything, read)
+    @functools.cache
+    def names(folder):
+        found = set()
+        for path in glob.glob(os.path.join(ROOT, folder, "**"), recursive=True):
+            found.update(os.path.splitext(os.path.relpath(path, ROOT))[0].split(os.sep))
+            if path.endswith((".rs", ".c", ".cc")):
+                found.update(re.findall(r"\b(?:mod|fn|void) (\w+)", read(path)))
+        return found
+
+    problems = entry_problems(everything, read, names)
     for problem in problems:
         print(f"FAILED: {problem}")
     if chosen.command == "check" or problems:
@@ -537,7 +574,11 @@ def main():
     known = path if os.path.exists(path) else reported
     if os.path.exists(known):
         with open(known, encoding="utf-8") as file:
-            results = json.load(file)
+            try:
+                results = json.load(file)
+            except json.JSONDecodeError as error:
+                raise SystemExit(f"mutants.py: {os.path.relpath(known, ROOT)} cannot be read ({error}): remove it,"
+                                 " or have it back from git") from None
 
     def save(found, path=path):
         with open(path + ".new", "w", encoding="utf-8") as file:
