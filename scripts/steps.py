@@ -103,10 +103,25 @@ def grown(times, kept):
             if times[name] > max(kept[name] * scale * 1.2, kept[name] * scale + SMALL)]
 
 
-def read_times(path):
-    """Seconds of processor time by step."""
-    rows = [line.split("\t") for line in path.read_text().splitlines()[1:]]
-    return {name: float(cpu) for name, _, cpu in rows}
+def parse_times(text, name):
+    """Seconds of processor time by step, in the text of that file."""
+    times = {}
+    for number, line in enumerate(text.splitlines()[1:], 2):
+        try:
+            step, _, cpu = line.split("\t")
+            times[step] = float(cpu)
+        except ValueError:
+            raise SystemExit(f"steps.py: line {number} of {name} is no step with two numbers: {line!r};"
+                             " copy target/steps/times.tsv of a whole run there") from None
+    return times
+
+
+def refused(text):
+    """Whether times are refused."""
+    try:
+        return parse_times(text, "times") is None
+    except SystemExit:
+        return True
 
 
 def self_test():
@@ -124,6 +139,9 @@ def self_test():
         ("a machine of half the speed", grown({"a": 100, "b": 200}, {"a": 50, "b": 100}), []),
         ("a step that grew", [name for name, *_ in grown({"a": 100, "b": 200, "c": 99}, {"a": 100, "b": 100, "c": 100})], ["b"]),
         ("a new step", grown({"a": 100, "b": 900}, {"a": 100}), []),
+        ("times", parse_times("step\twall_s\tprocessor_s\na\t3\t2\n", "times"), {"a": 2.0}),
+        ("times that are cut off", [refused(f"step\nb\t1\t1\n{line}") for line in ("a", "a\t3", "a\t3\t")], [True] * 3),
+        ("the times that are kept", refused(KEPT.read_text()), False),
         ("a few seconds", grown({"a": 9, "b": 100}, {"a": 2, "b": 100}), []),
     ]
     return report(compared(cases))
@@ -136,6 +154,7 @@ def main():
     if not sys.argv[1:]:
         raise SystemExit(__doc__)
     steps = [Step(spec) for spec in sys.argv[1:]]
+    kept = parse_times(KEPT.read_text(), KEPT.name) if KEPT.exists() else {}
     os.chdir(pathlib.Path(__file__).parent.parent)
     LOGS.mkdir(parents=True, exist_ok=True)
     for old in LOGS.iterdir():
@@ -152,9 +171,8 @@ def main():
     print(f"{'':28} {'':6} {'':6} {wall:7.0f}s {sum(step.cpu for step in steps):9.0f}s")
     rows = "".join(f"{step.name}\t{step.wall:.0f}\t{step.cpu:.0f}\n" for step in steps)
     (LOGS / "times.tsv").write_text("step\twall_s\tprocessor_s\n" + rows)
-    if KEPT.exists():
-        for name, seconds, expected in grown({step.name: step.cpu for step in steps}, read_times(KEPT)):
-            print(f"{name} grew: {seconds:.0f} s of processor time, {expected:.0f} expected ({KEPT.name})")
+    for name, seconds, expected in grown({step.name: step.cpu for step in steps}, kept):
+        print(f"{name} grew: {seconds:.0f} s of processor time, {expected:.0f} expected ({KEPT.name})")
     slowest = sorted((pair for step in steps for pair in step.took), reverse=True)[:SLOWEST]
     print("\nthe slowest tests:", *(f"{seconds:7.1f}s {test}" for seconds, test in slowest), sep="\n")
     line = f"{sum(step.passed for step in steps)} passed, {sum(step.failed for step in steps)} failed"
