@@ -15,6 +15,7 @@ took longest.
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -27,6 +28,8 @@ KEPT = pathlib.Path(__file__).with_name("step-times.tsv")
 # Seconds of silence after which the steps under way are named, and seconds below which growing is noise; tests named as slow.
 SILENCE, SMALL = 60, 10
 SLOWEST = 10
+# Targets that are called like steps and are none: they run others, or need what few machines have, or hours.
+NO_STEPS = {"check-quick", "test-clients", "test-conformance", "test-long", "test-miri", "test-mutants", "test-mutants-pure"}
 
 
 class Step:
@@ -116,6 +119,13 @@ def parse_times(text, name):
     return times
 
 
+def left_out(makefile):
+    """The checks and tests of a Makefile that none of its lists of steps has."""
+    targets = re.findall(r"^((?:check|test)-[a-z-]+)(?=[ a-z-]*:)", makefile, re.M)
+    steps = re.findall(rf"(?<![\w-])([a-z-]+):(?:{'|'.join(tally.KINDS)})\b", makefile)
+    return sorted(set(targets) - set(steps) - NO_STEPS)
+
+
 def refused(text):
     """Whether times are refused."""
     try:
@@ -139,6 +149,8 @@ def self_test():
         ("a machine of half the speed", grown({"a": 100, "b": 200}, {"a": 50, "b": 100}), []),
         ("a step that grew", [name for name, *_ in grown({"a": 100, "b": 200, "c": 99}, {"a": 100, "b": 100, "c": 100})], ["b"]),
         ("a new step", grown({"a": 100, "b": 900}, {"a": 100}), []),
+        ("a test that is no step", left_out("S := test-a:cargo\ntest-a: build\ntest-b: build\ncheck-quick:\n"), ["test-b"]),
+        ("tests of the Makefile that are no steps", left_out((KEPT.parent.parent / "Makefile").read_text()), []),
         ("times", parse_times("step\twall_s\tprocessor_s\na\t3\t2\n", "times"), {"a": 2.0}),
         ("times that are cut off", [refused(f"step\nb\t1\t1\n{line}") for line in ("a", "a\t3", "a\t3\t")], [True] * 3),
         ("the times that are kept", refused(KEPT.read_text()), False),
