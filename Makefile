@@ -161,7 +161,7 @@ check-docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps
 
 check-scripts:
-	for script in scripts/*.sh tests/*/*.sh .ci/run; do bash -n "$$script"; done
+	for script in scripts/*.sh tests/*.sh tests/*/*.sh .ci/run; do bash -n "$$script"; done
 	for script in postinst prerm gleaner-libgc-divert; do sh -n packaging/debian/$$script; done
 	python3 scripts/tally.py --self-test
 	python3 scripts/steps.py --self-test

@@ -18,10 +18,11 @@ here=$PWD
 out=$here/target/bdwgc
 lib='' quiet=''
 rounds=()
+. tests/arguments.sh
 while [ $# -gt 0 ]; do
     case $1 in
-    --lib) lib=$(realpath "$2"); shift 2 ;;
-    --opt) rounds+=("$2"); shift 2 ;;
+    --lib) value $# "$1"; lib=$(libgc "$2") || exit 2; shift 2 ;;
+    --opt) value $# "$1"; rounds+=("$2"); shift 2 ;;
     --quiet) quiet=1; shift ;;
     --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "run.sh: unknown option $1" >&2; exit 2 ;;

@@ -12,8 +12,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
+. tests/arguments.sh
 lib=target/release
-if [ "${1:-}" = --lib ]; then lib=$2; fi
+if [ "${1:-}" = --lib ]; then value $# "$1"; lib=$2; shift 2; fi
+[ $# -eq 0 ] || { echo "run.sh: unknown argument $1" >&2; exit 2; }
+[ -e "$lib/libgleaner_capi.so" ] && [ -e "$lib/libgleaner_capi.a" ] ||
+    { echo "run.sh: $lib has no libgleaner_capi.so and .a: make build" >&2; exit 2; }
 out=target/capi
 mkdir -p "$out"
 # The number of its soname is that of the interface.

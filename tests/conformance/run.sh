@@ -15,16 +15,13 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../target/conformance
 lib= opt= quiet=
+. "$here/../arguments.sh"
 while [ $# -gt 0 ]; do
     case $1 in
-    --lib | --opt | --build) [ $# -gt 1 ] || { echo "run.sh: $1 needs a value" >&2; exit 2; } ;;
+    --lib | --opt | --build) value $# "$1" ;;
     esac
     case $1 in
-    --lib)
-        lib=$(realpath "$2") || exit 2
-        # The loader would only warn, and the system's library be tested.
-        nm -D --defined-only "$lib" 2>/dev/null | grep -q ' GC_init$' || { echo "run.sh: $2 is no libgc" >&2; exit 2; }
-        shift 2 ;;
+    --lib) lib=$(libgc "$2") || exit 2; shift 2 ;;
     --opt) opt=${opt:+$opt,}$2; shift 2 ;;
     --build) build=$2; shift 2 ;;
     --quiet) quiet=1; shift ;;

@@ -17,9 +17,10 @@ here=$PWD
 out=$here/target/debian
 quiet='' small=''
 rounds=()
+. tests/arguments.sh
 while [ $# -gt 0 ]; do
     case $1 in
-    --opt) rounds+=("$2"); shift 2 ;;
+    --opt) value $# "$1"; rounds+=("$2"); shift 2 ;;
     --small) small=1; shift ;;
     --quiet) quiet=1; shift ;;
     --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;

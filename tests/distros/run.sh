@@ -14,10 +14,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 systems=() only=() fresh=''
+. tests/arguments.sh
 while [ $# -gt 0 ]; do
     case $1 in
     --fresh) fresh=1; shift ;;
-    --only) only+=(--only "$2"); shift 2 ;;
+    --only) value $# "$1"; only+=(--only "$2"); shift 2 ;;
     --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "run.sh: unknown option $1" >&2; exit 2 ;;
     *) systems+=("$1"); shift ;;
@@ -78,7 +79,7 @@ copied() { # copied ROOT
     local inside=$1$PWD
     rm -rf "$inside"
     mkdir -p "$inside/target/release"
-    tar -c benchmarks clients scripts tests/debian crates/bench | tar -x -C "$inside"
+    tar -c benchmarks clients scripts tests/arguments.sh tests/debian crates/bench | tar -x -C "$inside"
     install target/release/gleaner target/release/gleaner-bench target/release/libgc.so "$inside/target/release"
 }
 

@@ -15,9 +15,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../target/limits
 lib='' quiet=false
 limits=(300000 600000) sizes=(64 1024 20000 4000000)
+. "$here/../arguments.sh"
 while [ $# -gt 0 ]; do
     case $1 in
-    --lib) lib=$(realpath "$2"); shift 2 ;;
+    --lib) value $# "$1"; lib=$(libgc "$2") || exit 2; shift 2 ;;
     --long)
         limits=(300000 600000 1200000 2400000)
         sizes=(64 256 1024 8192 9000 16000 20000 66000 100000 1000000 4000000)

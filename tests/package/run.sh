@@ -10,6 +10,7 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+[ $# -eq 0 ] || { echo "run.sh: it takes no arguments: $*" >&2; exit 2; }
 . tests/package/checks.sh
 
 out=$PWD/target/package

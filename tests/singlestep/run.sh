@@ -17,9 +17,13 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../target/singlestep
 lib= opt= long= quiet= coverage=
+. "$here/../arguments.sh"
 while [ $# -gt 0 ]; do
     case $1 in
-    --lib) lib=$(realpath "$2") || exit 2; shift 2 ;;
+    --lib | --opt | --build) value $# "$1" ;;
+    esac
+    case $1 in
+    --lib) lib=$(libgc "$2") || exit 2; shift 2 ;;
     --opt) opt=$2; shift 2 ;;
     --long) long=1; shift ;;
     --build) build=$2; shift 2 ;;
@@ -74,5 +78,6 @@ for variant in $variants; do
     fi
     [ "$bad" -eq 0 ] || tail -n 8 "$build/err" | sed 's/^/#   stderr: /'
 done
+[ $((passed + failed)) -gt 0 ] || { echo "run.sh: no operation $*: singlestep.c has them all" >&2; exit 2; }
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
