@@ -67,6 +67,8 @@ def main():
     files = {file.stem: file for file in sorted((ROOT / "lab/experiments").glob("*.yaml"))}
     if unknown := set(chosen.names) - set(files):
         raise SystemExit(f"experiments.py: there is no experiment {min(unknown)}; lab/experiments has them all")
+    if not LAB.exists():
+        raise SystemExit(f"experiments.py: there is no {LAB.relative_to(ROOT)}: make lab")
     checks = []
     for name in chosen.names or files:
         if need := lacks(files[name].read_text(encoding="utf-8"), lambda path: (ROOT / path).exists()):
