@@ -5,8 +5,8 @@
  2. a path that begins with a directory of the tree and stands in code type or
     in a shell example exists, unless it is under target/; so does a source file that
     is named without its directory;
- 3. `make TARGET` names a target of the Makefile, `-p gleaner-CRATE` a crate,
-    `--test NAME` a file of tests;
+ 3. `make TARGET NAME=VALUE` names a target of the Makefile and what it reads, `-p gleaner-CRATE` a
+    crate, `--test NAME` a file of tests;
  4. an option in an example (`--opt NAME=VALUE`, `NAME=VALUE` in code type) is in
     the option table, as docs/options.md prints it;
  5. README.md names the oldest Rust that Cargo.toml allows;
@@ -16,7 +16,9 @@
     tests build and run;
  8. a block says what it is: commands (sh, console), which scripts/commands.py runs, or
     something else;
- 9. a `--word` in code is an option of a program of the tree, or one of FOREIGN.
+ 9. a `--word` in code is an option of a program of the tree, or one of FOREIGN;
+10. a word behind `gleaner`, `gleaner-bench` or `gleaner-lab` is one of its commands, and one behind
+    `gleaner-lab run` an experiment.
 
 The pages are all that git knows, but for those that something else writes.
 
@@ -49,6 +51,10 @@ RATIO = re.compile(r"(\d+\.\d+)\s+\[(\d+\.\d+),\s+(\d+\.\d+)\]")
 INFO = re.compile(r"^```([^\n]*)\n.*?^```", re.M | re.S)
 KINDS = {"sh", "console", "text", "c", "rust", "yaml", "json", "toml"}
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)\b")
+ASSIGNED = re.compile(r"\bmake(?: [a-z-]+)?((?: [A-Z_]+=\S*)+)")
+CALLED = re.compile(r"(?<![\w.-])(gleaner(?:-bench|-lab)?) ([a-z][\w-]*)(?: ([a-z][a-z0-9-]*)(?![\w./]))?")
+VARIANT = re.compile(r"^    ([A-Z]\w+)\(\w+\),", re.M)
+PARSER = re.compile(r'\badd_parser\(\s*"([\w-]+)"')
 OPTION = re.compile(r"(?:--opt |^|,)([a-z][a-z-]+)=")
 SOURCE = re.compile(r"(?<![\w./{}*$-])[\w-]+\.(?:rs|py|sh|tsv|toml|c|h)\b(?![./])")
 CRATE = re.compile(r"\s-p (gleaner[\w-]*)")
@@ -109,10 +115,26 @@ def cargo_problems(page, text, tracked):
     return problems
 
 
-def target_problems(page, text, targets):
-    return [f"{page}: `make {target}` is no target of the Makefile"
-            for piece in code(text) for target in MAKE.findall(piece.partition("#")[0])
-            if target not in targets]
+def target_problems(page, text, targets, variables):
+    problems = []
+    for piece in code(text):
+        piece = piece.partition("#")[0]
+        problems += [f"{page}: `make {target}` is no target of the Makefile"
+                     for target in MAKE.findall(piece) if target not in targets]
+        problems += [f"{page}: the Makefile does not read {name}"
+                     for words in ASSIGNED.findall(piece) for name in re.findall(r" (\w+)=", words) if name not in variables]
+    return problems
+
+
+def call_problems(page, text, commands, experiments):
+    """Rule 10; `commands` are those of each program."""
+    problems = []
+    for program, command, name in (call for piece in code(text) for call in CALLED.findall(piece.partition("#")[0])):
+        if command not in commands[program]:
+            problems.append(f"{page}: {program} has no command {command}")
+        elif (program, command) == ("gleaner-lab", "run") and name and name not in experiments:
+            problems.append(f"{page}: there is no experiment {name}")
+    return problems
 
 
 def option_problems(page, text, options):
@@ -191,6 +213,7 @@ def ratios(text):
 
 def self_test():
     here = {"a/b.md", "a", "p.md"}.__contains__
+    calls = {"gleaner": {"exec"}, "gleaner-lab": {"run"}}
     cargo = ["crates/a/Cargo.toml", "crates/gleaner/Cargo.toml", "crates/a/tests/b/main.rs", "crates/a/tests/b/c.rs"]
     fields = '#[arg(long)]\n    a_b: bool,\n    #[arg(long = "cc")]\n    dd: bool,'
     headed = {"a/b.md": "# A `b`, and c\n```sh\n# d\n```\n", "p.md": "## Here\n"}.get
@@ -214,8 +237,12 @@ def self_test():
          + figure_problems("p.md", "0.98 [0.96, 0.99]", {(1.021, 1.009, 1.039)})),
         ("rejects a figure that no table has",
          wrong(figure_problems("p.md", "1.02 [1.02, 1.04]", {(1.021, 1.009, 1.039)}))),
-        ("accepts a target", target_problems("p.md", "`make test`, make sure", {"test"})),
-        ("rejects no target", wrong(target_problems("p.md", "```\nmake tests\n```\n", {"test"}))),
+        ("accepts a target", target_problems("p.md", "`make test X=1`, make sure", {"test"}, {"X"})),
+        ("rejects no target", wrong(target_problems("p.md", "```\nmake tests\n```\n", {"test"}, set()))),
+        ("rejects what no target reads", wrong(target_problems("p.md", "`make test Y=1 X=2`", {"test"}, {"X"}))),
+        ("accepts a command", call_problems("p.md", "`target/gleaner exec -- a` `x/gleaner-lab run b`", calls, {"b"})),
+        ("rejects another", wrong(call_problems("p.md", "`gleaner run b`", calls, {"b"}))),
+        ("rejects another experiment", wrong(call_problems("p.md", "`gleaner-lab run c`", calls, {"b"}))),
         ("accepts a crate and its tests", cargo_problems("p.md", "`cargo test -p gleaner-a --test b`", cargo)),
         ("rejects another crate", wrong(cargo_problems("p.md", "`cargo test -p gleaner-b`", cargo))),
         ("rejects other tests", wrong(cargo_problems("p.md", "`cargo test -p gleaner --test c`", cargo))),
@@ -256,6 +283,12 @@ def main():
     targets = set(re.findall(r"^([a-z][a-z-]*)(?=[^\n=]*:(?!=))", read("Makefile"), re.M))
     for line in re.findall(r"^([a-z][a-z -]*):(?!=)", read("Makefile"), re.M):
         targets |= set(line.split())
+    variables = set(re.findall(r"\$[({](\w+)", read("Makefile")))
+    commands = {program: {re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower() for name in VARIANT.findall(read(path))}
+                for program, path in (("gleaner", "crates/cli/src/arguments.rs"), ("gleaner-bench", "crates/bench/src/arguments.rs"))}
+    commands["gleaner-lab"] = {name for path in glob.glob("lab/gleaner_lab/**/*.py", recursive=True)
+                               for name in PARSER.findall(read(path))}
+    experiments = {os.path.basename(path).removesuffix(".yaml") for path in glob.glob("lab/experiments/*.yaml")}
     options = set()
     if os.path.exists("docs/options.md"):
         options = set(re.findall(r"^\| `([a-z-]+)` \|", read("docs/options.md"), re.M))
@@ -271,10 +304,11 @@ def main():
     return report([
         (f"the links of {len(pages)} pages", over(link_problems, os.path.exists, read)),
         ("the paths they name", over(path_problems, os.path.exists, folders, alone)),
-        ("the make targets they name", over(target_problems, targets)),
+        ("the make targets they name", over(target_problems, targets, variables)),
         ("the crates and tests they name", over(cargo_problems, tracked)),
         ("the options they name", over(option_problems, options)),
         ("the options of programs they name", over(word_problems, words)),
+        ("the commands of programs they name", over(call_problems, commands, experiments)),
         ("the figures they take from tables", [
             problem for page, text in pages.items()
             if os.path.dirname(page) in ("", "docs")
