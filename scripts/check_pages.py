@@ -37,18 +37,20 @@ from checks import report
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A page that a program or a table writes is checked where it is written; of docs/measured/ the lab writes all.
 GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md", "docs/system-calls.md"}
-# Options of programs that are not Gleaner's: rustup, numactl, ecl, cargo doc, gdb, valgrind, pkg-config, nim.
+# Options of programs that are not Gleaner's: rustup, numactl, ecl, cargo doc, gdb, valgrind, pkg-config, nim, dask, objdump.
 FOREIGN = {"--component", "--interleave", "--preferred", "--load", "--open", "--args", "--leak-check", "--suppressions",
-           "--variable", "--mm"}
+           "--variable", "--mm", "--host", "--no-show-raw-insn", "--disassemble"}
 EXAMPLES = ["examples/lisp.c", "crates/gleaner/examples/lisp.rs", "crates/capi/include/gleaner.h",
             "crates/capi/include/gleaner_elements.h"]
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ +(.*?) *$", re.M)
 SPAN = re.compile(r"`([^`\n]+)`")
-BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
+BLOCK = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.M | re.S)
 EXAMPLE = re.compile(r"^```(?:c|rust)\n(.*?)^```", re.M | re.S)
 RATIO = re.compile(r"(\d+\.\d+)\s+\[(\d+\.\d+),\s+(\d+\.\d+)\]")
-INFO = re.compile(r"^```([^\n]*)\n.*?^```", re.M | re.S)
+INFO = re.compile(r"^ *```([^\n]*)\n.*?^ *```", re.M | re.S)
+# Text behind an empty line that is a block because it is indented. In a list it is a paragraph; no list of ours goes so deep.
+INDENTED = re.compile(r"\n\n {4,}(\S[^\n]*)")
 KINDS = {"sh", "console", "text", "c", "rust", "yaml", "json", "toml"}
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)\b")
 ASSIGNED = re.compile(r"\bmake(?: [a-z-]+)?((?: [A-Z_]+=\S*)+)")
@@ -180,7 +182,8 @@ def example_problems(text, examples):
 
 def block_problems(page, text):
     """Rule 8."""
-    return [f"{page}: a block is marked {info!r}, which is none of {', '.join(sorted(KINDS))}"
+    problems = [f"{page}: a block is indented, which nobody checks: {line}" for line in INDENTED.findall(BLOCK.sub("", text))]
+    return problems + [f"{page}: a block is marked {info!r}, which is none of {', '.join(sorted(KINDS))}"
             for info in INFO.findall(text) if info.split()[:1] == [] or info.split()[0] not in KINDS]
 
 
@@ -257,6 +260,8 @@ def self_test():
         ("accepts code of an example", example_problems("```c\na = b;\n  c();\n```\n", ["x a = b; c(); y"])),
         ("rejects other code", wrong(example_problems("```rust\na = c;\n```\n", ["a = b;"]))),
         ("accepts a block of a kind", block_problems("p.md", "```sh\nmake\n```\n```text a.supp\nx\n```\n")),
+        ("rejects a block that is indented", wrong(block_problems("p.md", "It:\n\n    make\n"))),
+        ("rejects a block in a list", wrong(block_problems("p.md", "1. It:\n\n   ```\n   make\n   ```\n"))),
         ("rejects a block of none", wrong(block_problems("p.md", "```\nmake\n```\n"))),
         ("rejects another", wrong(rust_problems("a Rust toolchain, 1.8", 'rust-version = "1.9"'))),
     ])
@@ -283,9 +288,12 @@ def main():
     targets = set(re.findall(r"^([a-z][a-z-]*)(?=[^\n=]*:(?!=))", read("Makefile"), re.M))
     for line in re.findall(r"^([a-z][a-z -]*):(?!=)", read("Makefile"), re.M):
         targets |= set(line.split())
+    measured = re.search(r"^BENCH_EXPERIMENTS := ((?:.*\\\n)*.*)", read("Makefile"), re.M)[1]
+    targets |= {f"bench-{name}" for name in measured.replace("\\", "").split()}
     variables = set(re.findall(r"\$[({](\w+)", read("Makefile")))
-    commands = {program: {re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower() for name in VARIANT.findall(read(path))}
-                for program, path in (("gleaner", "crates/cli/src/arguments.rs"), ("gleaner-bench", "crates/bench/src/arguments.rs"))}
+    commands = {program: {re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+                          for name in VARIANT.findall(read(f"crates/{crate}/src/arguments.rs"))}
+                for program, crate in (("gleaner", "cli"), ("gleaner-bench", "bench"))}
     commands["gleaner-lab"] = {name for path in glob.glob("lab/gleaner_lab/**/*.py", recursive=True)
                                for name in PARSER.findall(read(path))}
     experiments = {os.path.basename(path).removesuffix(".yaml") for path in glob.glob("lab/experiments/*.yaml")}

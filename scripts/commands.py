@@ -38,10 +38,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILES = ROOT / "tests/commands/files"
 MARKS = ROOT / "tests/commands/marks.toml"
 SCRATCH = ROOT / "target/commands"
-PAGES = ["README.md", "HACKING.md", "fuzz/README.md", "lab/README.md"]
+PAGES = ["README.md", "HACKING.md", "fuzz/README.md", "lab/README.md", "rivals/mmtk/README.md", "tests/conformance/README.md"]
 # What a page may name by its place in the tree.
 TREE = ["crates", "examples", "scripts", "target", "tests"]
-FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```", re.M | re.S)
+FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^ *```", re.M | re.S)
 # A line of a shell as far as its comment.
 UNCOMMENTED = re.compile(r"""(?:'[^']*'|"[^"]*"|(?<!\s)#|[^'"#])*""")
 # No command of a page takes a tenth of this.
@@ -49,8 +49,8 @@ LIMIT_SECONDS = 1800
 
 
 def blocks(text):
-    """(marks, body) of each block of a page."""
-    return [(marks.split(), body) for marks, body in FENCE.findall(text)]
+    """(marks, body) of each block of a page, without the indentation of the list that it is in."""
+    return [(marks.split(), re.sub(f"^{indent}", "", body, flags=re.M)) for indent, marks, body in FENCE.findall(text)]
 
 
 def commands(text):
@@ -92,10 +92,10 @@ def read_marks(known):
     return marks
 
 
-def target_of(command):
-    """The target, if the command is `make` with one."""
+def targets_of(command):
+    """The targets, if the command is `make` with some and nothing else."""
     words = [word for word in command.removeprefix("sudo ").split() if "=" not in word]
-    return words[1] if words[:1] == ["make"] and len(words) == 2 else None
+    return words[1:] if words[:1] == ["make"] and all(re.fullmatch(r"[a-z0-9-]+", word) for word in words) else []
 
 
 def prepared(folder, shown):
@@ -116,9 +116,9 @@ def outcome(command, mark, folder, environment):
     missing = [name for name in mark.get("needs", []) if not shutil.which(name, path=environment["PATH"])]
     if missing:
         return f"left out: there is no {', no '.join(missing)}", []
-    target = target_of(command)
-    if target:
-        argv, where = ["make", "--dry-run", "--silent", target], ROOT
+    targets = targets_of(command)
+    if targets:
+        argv, where = ["make", "--dry-run", "--silent", *targets], ROOT
     else:
         line = mark.get("as", command)
         argv = ["bash", "-euo", "pipefail", "-c", f"{mark.get('before', ':')}; {line}"]
@@ -166,11 +166,14 @@ def self_test():
     page = ("```sh\nmake build   # a while\nrun a \\\n    b\n# nothing\n```\n```console\n$ say 'x # y'\nx\n```\n"
             "```text a.supp\n{\n}\n```\n```c\nint a;\n```\n")
     cases = [
+        ("commands in a list", commands("1. It:\n\n   ```sh\n   run a \\\n       b\n   # nothing\n   ```\n"), ["run a b"]),
         ("commands of a page", commands(page), ["make build", "run a b", "say 'x # y'"]),
         ("files of a page", files(page), {"a.supp": "{\n}\n"}),
-        ("a target", target_of("sudo make install PREFIX=/x"), "install"),
-        ("no target", target_of("make"), None),
-        ("another program", target_of("gcc make x"), None),
+        ("a target", targets_of("sudo make install PREFIX=/x"), ["install"]),
+        ("two", targets_of("make build lab"), ["build", "lab"]),
+        ("no target", targets_of("make"), []),
+        ("a target and more", targets_of("make build; run"), []),
+        ("another program", targets_of("gcc make x"), []),
         ("a command that fails", bool(outcome("false", {}, ROOT, dict(os.environ))[1]), True),
         ("a command in the middle that fails", bool(outcome("false | true", {}, ROOT, dict(os.environ))[1]), True),
         ("a command that passes", outcome("true", {}, ROOT, dict(os.environ)), ("", [])),
