@@ -17,7 +17,8 @@ program with a message when called.
     symbols.py check                  the table is well formed, lists exactly
                                       what stock defines, and the page is fresh
     symbols.py check --lib LIB        and LIB exports what the table says, with
-                                      stock's type and, for data, stock's size
+                                      stock's type and, for data, stock's size,
+                                      and needs no library beyond NEEDED
     symbols.py --self-test            prove that each rule can fail
 
 Our own additions to the exported names begin with "gleaner_", except for the
@@ -29,6 +30,7 @@ import argparse
 import collections
 import glob
 import os
+import re
 import subprocess
 import sys
 
@@ -48,6 +50,8 @@ STATES = ["done", "no-op", "missing"]
 OWN_PREFIX = "gleaner_"
 # gc.h: a program built with GC_DEBUG calls it where it says GC_WCSDUP.
 EXTRAS = {"GC_debug_wcsdup"}
+# The C library, the loader, and the compiler's unwinder.
+NEEDED = {"libc.so.6", "ld-linux-x86-64.so.2", "libgcc_s.so.1"}
 
 Row = collections.namedtuple("Row", COLUMNS)
 Export = collections.namedtuple("Export", "kind size")
@@ -91,6 +95,11 @@ def read_exports(library):
     except subprocess.CalledProcessError as error:
         raise SystemExit(f"symbols.py: cannot read {library}: {error.stderr.strip()}")
     return parse_nm(done.stdout)
+
+
+def needed_problems(text):
+    """Which libraries it should not need, from the output of `objdump -p`."""
+    return [f"it needs {name}" for name in re.findall(r"^ +NEEDED +(\S+)", text, re.M) if name not in NEEDED]
 
 
 def find_stock():
@@ -214,6 +223,8 @@ def check(library, stock_path):
     if library:
         checks.append((f"{library} exports what the table says",
                        export_problems(rows, stock, read_exports(library))))
+        headers = subprocess.run(["objdump", "-p", library], check=True, stdout=subprocess.PIPE, text=True).stdout
+        checks.append((f"{library} needs no other library", needed_problems(headers)))
     return report(checks)
 
 
@@ -237,10 +248,12 @@ def self_test():
         ("a table like stock", stock_problems(good, stock)),
         ("what a later version has", stock_problems(good + [f._replace(symbol="GC_g", since="8.2.8")], stock)),
         ("exports like the table", export_problems(good, stock, ours)),
+        ("the C library", needed_problems("  NEEDED               libc.so.6\n")),
         ("a missing function that refuses", export_problems(
             [f._replace(state="missing", note="refuses: why"), d, end], stock, ours)),
     ]
     rejected = [
+        ("another library", needed_problems("  NEEDED               libc.so.6\n  NEEDED               libm.so.6\n")),
         ("a row listed twice", table_problems([f, f])),
         ("a no-op without a reason", table_problems([f._replace(state="no-op")])),
         ("an unknown version", table_problems([f._replace(since="9.9")])),
