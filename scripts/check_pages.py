@@ -18,7 +18,9 @@
     something else;
  9. a `--word` in code is an option of a program of the tree, or one of FOREIGN;
 10. a word behind `gleaner`, `gleaner-bench` or `gleaner-lab` is one of its commands, and one behind
-    `gleaner-lab run` an experiment.
+    `gleaner-lab run` an experiment;
+11. docs/environment.md has each of libgc's variables that crates/libgc reads, and what it
+    says is honoured is read.
 
 The pages are all that git knows, but for those that something else writes.
 
@@ -164,6 +166,15 @@ def word_problems(page, text, words):
             for word in sorted({word for piece in code(text) for word in WORD.findall(piece)}) if word not in words]
 
 
+def variable_problems(page, source):
+    """Rule 11."""
+    honoured = re.findall(r"^\| `(GC_\w+)`", page.partition("## Honoured")[2].partition("\n## ")[0], re.M)
+    read_there = set(re.findall(r'"(GC_[A-Z_]+)"', source))
+    return [f"docs/environment.md: crates/libgc does not read {name}" for name in honoured if name not in read_there] + [
+        f"docs/environment.md: nothing on {name}, which crates/libgc reads"
+        for name in sorted(read_there) if f"`{name}`" not in page]
+
+
 def rust_problems(readme, manifest):
     minimum = re.search(r'^rust-version = "(.*)"', manifest, re.M).group(1)
     named = re.findall(r"Rust toolchain, (\d[\d.]*\d)", readme)
@@ -216,6 +227,7 @@ def ratios(text):
 
 def self_test():
     here = {"a/b.md", "a", "p.md"}.__contains__
+    variables = "## Honoured\n\n| `GC_A` | x |\n\n## Others\n\n| `GC_B` | y |\n"
     calls = {"gleaner": {"exec"}, "gleaner-lab": {"run"}}
     cargo = ["crates/a/Cargo.toml", "crates/gleaner/Cargo.toml", "crates/a/tests/b/main.rs", "crates/a/tests/b/c.rs"]
     fields = '#[arg(long)]\n    a_b: bool,\n    #[arg(long = "cc")]\n    dd: bool,'
@@ -256,6 +268,9 @@ def self_test():
             option_problems("p.md", '`GLEANER_OPTIONS="sweep=lazy,swap=1" x`', {"sweep"}))),
         ("accepts an option of a program", word_problems("p.md", "`run --a-b --cc`", option_words("a.rs", fields))),
         ("rejects one of none", wrong(word_problems("p.md", "```sh\nrun --dd\n```\n", option_words("a.rs", fields)))),
+        ("accepts variables", variable_problems(variables, 'x("GC_A", "GC_B")')),
+        ("rejects one that is not read", wrong(variable_problems(variables, '"GC_B"'))),
+        ("rejects one that no page has", wrong(variable_problems(variables, '"GC_A", "GC_C"'))),
         ("accepts the minimum", rust_problems("a Rust toolchain, 1.9", 'rust-version = "1.9"')),
         ("accepts code of an example", example_problems("```c\na = b;\n  c();\n```\n", ["x a = b; c(); y"])),
         ("rejects other code", wrong(example_problems("```rust\na = c;\n```\n", ["a = b;"]))),
@@ -324,6 +339,8 @@ def main():
         ("the code of the guide", example_problems(
             read("docs/embedding.md"), [read(path) for path in EXAMPLES])),
         ("what their blocks are", over(block_problems)),
+        ("libgc's variables", variable_problems(read("docs/environment.md"), "".join(
+            read(path) for path in glob.glob("crates/libgc/src/**/*.rs", recursive=True)))),
         ("the oldest Rust", rust_problems(read("README.md"), read("Cargo.toml"))),
     ])
 
