@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 from checks import compared, report
@@ -36,7 +37,10 @@ def lacks(text, exists):
 def problems(out, status, said):
     """What went wrong: not that a bar is violated, of which tiny inputs say nothing."""
     runs = out / "runs.jsonl"
-    records = [json.loads(line) for line in runs.read_text().splitlines()] if runs.exists() else []
+    try:
+        records = [json.loads(line) for line in runs.read_text().splitlines()] if runs.exists() else []
+    except json.JSONDecodeError as error:
+        return [f"{runs} is cut off: {error}"]
     failed = [f"{record['key']}: {record['problem']}" for record in records if "problem" in record]
     if failed or not records or status not in (0, 1, 3):
         return [*failed[:10], *(f"| {line}" for line in said[-20:])] or [f"exit status {status}"]
@@ -46,7 +50,21 @@ def problems(out, status, said):
 def self_test():
     """Each case is (what, got, wanted)."""
     there, missing = (lambda _: True), (lambda _: False)
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder)
+        silent = problems(out, 0, [])
+        (out / "runs.jsonl").write_text('{"key": "a"}\n')
+        whole, ended = problems(out, 1, []), problems(out, 2, ["no"])
+        (out / "runs.jsonl").write_text('{"key": "a", "problem": "b"}\n')
+        told = problems(out, 0, [])
+        (out / "runs.jsonl").write_text('{"key": "a"}\n{"key')
+        cut = problems(out, 0, [])
     cases = [
+        ("an experiment that made no run", silent, ["exit status 0"]),
+        ("one that made runs, and violates a bar", whole, []),
+        ("one that ends otherwise", ended, ["| no"]),
+        ("a run that failed", told, ["a: b"]),
+        ("results that are cut off", ["cut off" in problem for problem in cut], [True]),
         ("an experiment that needs nothing", lacks("name: demo", missing), None),
         ("rivals that are not built", lacks("command: '{rivals}/mmtk'", missing), "the rivals: make rivals"),
         ("rivals that are", lacks("command: '{rivals}/mmtk'", there), None),
