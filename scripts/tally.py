@@ -13,8 +13,8 @@ the step reports:
     total    the last of them, which is the sum of the others
     pytest   its last summary line, such as "1 failed, 54 passed in 3.41s"
 
-A step that should report a tally and does not, or reports that nothing ran,
-or exits with an error without naming a failure, counts as one failure: silence
+A step that should report a tally and does not, or reports that nothing ran (of
+kind tally: that nothing ran in one of its runs), or exits with an error without naming a failure, counts as one failure: silence
 is never success.
 """
 
@@ -51,6 +51,8 @@ def count(kind, status, text):
                  for line in named]
     passed = sum(int(pair[0]) for pair in pairs)
     failed = sum(int(pair[1]) for pair in pairs)
+    if kind == "tally":
+        failed += pairs.count(("0", "0"))
     if failed == 0 and (status != 0 or passed == 0):
         failed = 1
     return passed, failed
@@ -96,6 +98,7 @@ def self_test():
         ("pytest", count("pytest", 0, "....\n54 passed, 3 warnings in 3.41s\n"), (54, 0)),
         ("pytest with failures", count("pytest", 1, "== 1 failed, 54 passed, 2 errors in 3.4s (0:00:03) ==\n"), (54, 3)),
         ("pytest that collects nothing", count("pytest", 5, "no tests ran in 0.01s\n"), (0, 1)),
+        ("a step of two runs, one of them empty", count("tally", 0, "4 passed, 0 failed\n0 passed, 0 failed\n"), (4, 1)),
         ("an empty run", count("tally", 0, "0 passed, 0 failed\n"), (0, 1)),
     ]
     return report(compared(cases))
