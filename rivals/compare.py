@@ -90,6 +90,8 @@ def problems_of(rival, arguments, collects, workload, expected):
         problems.append(f"does not print {', '.join(sorted(missing))}")
     elif len(often["iterations"]) != ITERATIONS:
         problems.append(f"{len(often['iterations'])} iterations, not {ITERATIONS}")
+    elif any(one["wall_s"] <= 0 for one in often["iterations"]):
+        problems.append("an iteration took no time: it did not run")
     if collects and often.get("collections", 0) < 1:
         problems.append("no collection in so many iterations")
     return problems
