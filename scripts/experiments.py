@@ -29,8 +29,9 @@ def lacks(text, exists):
     text = re.sub(r"^ *#.*$", "", text, flags=re.M)
     if builds := [path for path in re.findall(r"\bbuild: *(\S+)", text) if not exists(path)]:
         return f"{builds[0]}: make before COMMIT=..."
-    if "{rivals}" in text and not exists("target/rivals"):
-        return "the rivals: make rivals"
+    for rival in sorted(set(re.findall(r"\{rivals\}/([\w-]+)", text))):
+        if not exists(f"target/rivals/{rival}"):
+            return f"a rival, {rival}: make rivals" + ("-java-real" if rival == "java-real" else "")
     return None
 
 
@@ -66,7 +67,9 @@ def self_test():
         ("a run that failed", told, ["a: b"]),
         ("results that are cut off", ["cut off" in problem for problem in cut], [True]),
         ("an experiment that needs nothing", lacks("name: demo", missing), None),
-        ("rivals that are not built", lacks("command: '{rivals}/mmtk'", missing), "the rivals: make rivals"),
+        ("rivals that are not built", lacks("command: '{rivals}/mmtk'", missing), "a rival, mmtk: make rivals"),
+        ("rivals of which one is built", lacks("[\"{rivals}/go\", \"{rivals}/java-real\"]", "target/rivals/go".__eq__),
+         "a rival, java-real: make rivals-java-real"),
         ("rivals that are", lacks("command: '{rivals}/mmtk'", there), None),
         ("a remark on them", lacks("# {rivals} come later\nname: x", missing), None),
         ("an earlier build", lacks("build: target/before/release", missing), "target/before/release: make before COMMIT=..."),

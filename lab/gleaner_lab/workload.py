@@ -83,6 +83,12 @@ class Tools:
             raise Failure(done.stderr.strip().removeprefix("gleaner-bench: "))
 
 
+def is_native(command: Sequence[str]) -> bool:
+    """Whether a command is a workload of the precise heap, ours or a rival's: these can be tiny."""
+    of_a_rival = any(word.startswith("{rivals}/") for word in command)
+    return of_a_rival or "{bench} native" in " ".join(command)
+
+
 def command_of(
     cell: Cell, experiment: Experiment, tools: Tools, *, log: bool, before: Sequence[str] = ()
 ) -> list[str]:
@@ -114,6 +120,8 @@ def command_of(
     else:
         own = [*configuration.prefix, *workload.command, *configuration.arguments]
         command += ["--", *map(tools.word, own)]
+        if (workload.size or experiment.size) == "tiny" and is_native(own):
+            command.append("--tiny")
     if experiment.pin is not None:
         command = ["taskset", "--cpu-list", ",".join(map(str, experiment.pin)), *command]
     return command

@@ -16,7 +16,7 @@ from gleaner_lab.build import build_of, commits
 from gleaner_lab.cells import cells_of
 from gleaner_lab.failure import Failure
 from gleaner_lab.store import ResultSet
-from gleaner_lab.workload import ENDS_WITH_PARENT, Tools, command_of, read_line
+from gleaner_lab.workload import ENDS_WITH_PARENT, Tools, command_of, is_native, read_line
 
 
 def run(tmp_path, workloads, *more, repetitions=6):
@@ -693,8 +693,16 @@ def test_a_rivals_words_are_filled_in(tmp_path):
     words = command_of(sized, experiment, tools, log=False)
     rivals = str(tmp_path / "target" / "rivals" / "one")
     assert words[words.index("--") :] == ["--", rivals, "steady", "-m6m", str(tools.bench)]
+    tiny = experiment.model_copy(update={"size": "tiny"})
+    assert command_of(sized, tiny, tools, log=False) == [*words, "--tiny"]
     with pytest.raises(Failure, match="mode times-minimum"):
         commands.with_limit(sized, {"heap-limit": 1})
+
+
+def test_workloads_of_the_precise_heap_can_be_tiny():
+    assert is_native(["{bench}", "native", "jbb"])
+    assert not is_native(["{bench}", "pauses"])
+    assert not is_native(["java", "Main"])
 
 
 def test_a_configuration_runs_the_build_that_it_names(tmp_path):
