@@ -89,11 +89,17 @@ def _line(
 ) -> Line:
     rules = experiment.statistics
     good = runs.dropna(subset=[column])
-    pairs = good.merge(base, on="round", suffixes=("", " base"))
-    if rules.equal is not None and experiment.is_of_baselines_library(str(runs["variant"].iloc[0])):
-        equal = f"values.{rules.equal}"
-        if equal in pairs:
-            pairs = pairs[pairs[equal] == pairs[f"{equal} base"]]
+    equal = f"values.{rules.equal}"
+    must_equal = (
+        rules.equal is not None
+        and equal in good
+        and experiment.is_of_baselines_library(str(runs["variant"].iloc[0]))
+    )
+    # A merge of all columns, some hundred, takes most of a report's time.
+    needed = list(dict.fromkeys(["round", column, *([equal] if must_equal else [])]))
+    pairs = good[needed].merge(base[needed], on="round", suffixes=("", " base"))
+    if must_equal:
+        pairs = pairs[pairs[equal] == pairs[f"{equal} base"]]
     ratio = statistics.paired_ratio(
         pairs[column].tolist(), pairs[f"{column} base"].tolist(), rules.confidence
     )
@@ -116,9 +122,8 @@ def _line(
         ratio=ratio,
         rounds=dict(zip(known["round"], ratios, strict=True)),
         medians={
-            name.removeprefix("values."): float(good[name].median())
-            for name in values
-            if good[name].notna().any()
+            name.removeprefix("values."): float(median)
+            for name, median in good[values].median().dropna().items()
         },
         keys=tuple(good["key"]),
         failed=len(runs) - len(good),
