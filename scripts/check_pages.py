@@ -211,14 +211,16 @@ def figure_problems(page, text, tables):
 
 def is_rounded(figures, row, half):
     """Whether value, low and high are those of a table's row, or of the inverse ratio."""
-    if all(abs(one - other) <= half for one, other in zip(figures, row)):
-        return True
+    # Millions of these are asked: most end at their first figure.
+    shown, shown_low, shown_high = figures
     value, low, high = row
-    if low <= 0:
-        return False
-    turned = (1 / value, 1 / high, 1 / low)
-    return all(abs(one - other) <= half + 0.0005 * other * other
-               for one, other in zip(figures, turned))
+    if abs(shown - value) <= half and abs(shown_low - low) <= half and abs(shown_high - high) <= half:
+        return True
+
+    def turned(one, other):
+        return abs(one - 1 / other) <= half + 0.0005 / (other * other)
+
+    return low > 0 and turned(shown, value) and turned(shown_low, high) and turned(shown_high, low)
 
 
 def ratios(text):
