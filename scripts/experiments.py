@@ -27,7 +27,7 @@ LAB = ROOT / "target/lab/venv/bin/gleaner-lab"
 def lacks(text, exists):
     """What an experiment, given the text of its file, needs that is not built, if anything."""
     text = re.sub(r"^ *#.*$", "", text, flags=re.M)
-    if builds := [path for path in re.findall(r"\bbuild: *(\S+)", text) if not exists(path)]:
+    if builds := [path for path in re.findall(r"\bbuild: *([^\s,}]+)", text) if not exists(path)]:
         return f"{builds[0]}: make before COMMIT=..."
     for rival in sorted(set(re.findall(r"\{rivals\}/([\w-]+)", text))):
         if not exists(f"target/rivals/{rival}"):
@@ -68,11 +68,13 @@ def self_test():
         ("results that are cut off", ["cut off" in problem for problem in cut], [True]),
         ("an experiment that needs nothing", lacks("name: demo", missing), None),
         ("rivals that are not built", lacks("command: '{rivals}/mmtk'", missing), "a rival, mmtk: make rivals"),
+        ("an earlier build that is there", lacks("before: {build: target/before/release, options: {}}",
+                                                 "target/before/release".__eq__), None),
         ("rivals of which one is built", lacks("[\"{rivals}/go\", \"{rivals}/java-real\"]", "target/rivals/go".__eq__),
          "a rival, java-real: make rivals-java-real"),
         ("rivals that are", lacks("command: '{rivals}/mmtk'", there), None),
         ("a remark on them", lacks("# {rivals} come later\nname: x", missing), None),
-        ("an earlier build", lacks("build: target/before/release", missing), "target/before/release: make before COMMIT=..."),
+        ("an earlier build", lacks("before: {build: target/before/release}", missing), "target/before/release: make before COMMIT=..."),
     ]
     return report(compared(cases))
 
