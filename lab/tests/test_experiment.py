@@ -1,4 +1,7 @@
+import os
 import re
+import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ from gleaner_lab import metrics
 from gleaner_lab.cells import cells_of
 from gleaner_lab.cli import EXPERIMENTS, ROOT
 from gleaner_lab.failure import Failure
+from gleaner_lab.workload import Tools, command_of
 
 GOOD = """\
 name: small
@@ -64,6 +68,27 @@ def test_the_experiments_that_come_with_it_are_valid(path):
     experiment = experiments.read(path)
     assert experiment.name == path.stem
     assert list(cells_of(experiment))
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_gleaner_bench_knows_their_words(path, tmp_path):
+    """One command of each configuration, and one of each workload."""
+    experiment = experiments.read(path).model_copy(update={"pin": None})
+    cells = [cell for cell in cells_of(experiment) if cell.configuration.build is None]
+    some = {cell.variant: cell for cell in cells} | {cell.workload.name: cell for cell in cells}
+    tools = Tools.find(None, tmp_path)
+    for cell in some.values():
+        command = command_of(cell, experiment, tools, log=False)
+        tools.check(command)
+        own = command[command.index("--") + 1 :] if "--" in command else []
+        if own[:1] == [str(tools.bench)]:
+            # Help is printed if all words before it are known.
+            asked = [*(word.replace("{heap}", "64") for word in own), "--help"]
+            heap = [word for before, word in pairwise(own) if before == "--opt"]
+            env = {**os.environ, "GLEANER_OPTIONS": ",".join(heap)}
+            for words in asked, [tools.word("{gleaner}"), "options"]:
+                done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+                assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
