@@ -14,8 +14,8 @@ the step reports:
     pytest   its last summary line, such as "1 failed, 54 passed in 3.41s"
 
 A step that should report a tally and does not, or reports that nothing ran (of
-kind tally: that nothing ran in one of its runs), or exits with an error without naming a failure, counts as one failure: silence
-is never success.
+kind tally: that nothing ran in one of its runs), or exits with an error without
+naming a failure, counts as one failure: silence is never success.
 """
 
 import re
@@ -111,8 +111,11 @@ def main():
         print(__doc__, file=sys.stderr)
         return 2
     kind, status, log = sys.argv[1:]
-    with open(log, encoding="utf-8", errors="replace") as file:
-        print(*count(kind, int(status), file.read()))
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            print(*count(kind, int(status), file.read()))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"tally.py: STATUS is a number and LOG a file: {error}") from None
     return 0
 
 
