@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every experiment of the lab, on tiny inputs, with one round: whether it can be run at all.
+"""Every experiment of the lab, with one round, and on tiny inputs where its programs have such: whether it can be run at all.
 
     experiments.py [--out DIR] [NAME]...    those, or all; results go to DIR (target/experiments)
     experiments.py --self-test              prove what is left out
