@@ -407,9 +407,9 @@ impl Layout {
         let heap = self.table.heap;
         let start = heap.sub(core::mem::take(&mut self.ahead));
         let end = start.add(core::mem::replace(&mut self.reserved, needed));
-        let always = heap.add(self.table.span + readable_bytes(small));
+        // All descriptors of the small part, and those of the large one that are committed.
         let described = Address::of(self.table.block(self.large_committed));
-        let table_end = described.align_up(memory::page_size()).max(always);
+        let table_end = described.align_up(memory::page_size());
         for (low, high) in [
             (start, heap),
             (heap.add(needed), end),
