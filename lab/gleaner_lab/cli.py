@@ -127,6 +127,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--size", choices=["tiny", "ci", "full"], help="instead of the file's size")
     one.add_argument(
+        "--limit",
+        type=seconds,
+        metavar="SECONDS",
+        dest="limit_s",
+        help="instead of the file's: a process that takes longer is ended and counts as hung",
+    )
+    one.add_argument(
         "--heaps", type=Path, metavar="DIR", help="take the heap sizes that an earlier run found"
     )
     one.add_argument("--only", action="append", metavar="NAME", help="only this workload")
@@ -362,6 +369,13 @@ def repetitions(text: str) -> int:
     return number
 
 
+def seconds(text: str) -> int:
+    """A whole number of seconds, at least one."""
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text} is no whole number of seconds above 0")
+    return int(text)
+
+
 def _run(chosen: argparse.Namespace) -> int:
     from gleaner_lab import commands
 
@@ -369,6 +383,7 @@ def _run(chosen: argparse.Namespace) -> int:
     changes = {
         "repetitions": chosen.repetitions,
         "size": chosen.size,
+        "limit_s": chosen.limit_s,
         "only": chosen.only,
         "configurations": chosen.configuration,
         "threads": chosen.threads,
@@ -385,8 +400,9 @@ def _run(chosen: argparse.Namespace) -> int:
 def command_of(chosen: argparse.Namespace) -> str:
     """The command that makes the same runs again; where results go does not matter to them."""
     words = ["gleaner-lab", "run", chosen.experiment]
-    for option in ("repetitions", "size", "iteration"):
-        value = getattr(chosen, option)
+    options = {"repetitions": "", "size": "", "limit_s": "limit", "iteration": ""}
+    for name, shown in options.items():
+        option, value = shown or name, getattr(chosen, name)
         words += [f"--{option}", str(value)] if value is not None else []
     chosen_names = [
         ("--only", chosen.only),

@@ -101,7 +101,7 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
     experiment = experiments.read(path)
     yaml = YAML()
     document = yaml.load(path.read_text(encoding="utf-8"))
-    for name in ("repetitions", "size", "iteration"):
+    for name in ("repetitions", "size", "limit_s", "iteration"):
         if changes.get(name) is not None:
             document[name] = changes[name]
     if only := changes.get("only"):

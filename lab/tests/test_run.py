@@ -646,7 +646,7 @@ def test_the_tables_say_how_they_can_be_made_again(tmp_path):
         bench.make(tmp_path),
         tmp_path / "out",
     )
-    words = [str(path), "--repetitions", "3", "--size", "tiny", "--only", "prints"]
+    words = [str(path), "--repetitions", "3", "--size", "tiny", "--limit", "60", "--only", "prints"]
     words += ["--configuration", "gleaner"]
     cli.main(["run", *words, "--out", str(out), "--bench", str(tool)])
     cli.main(["resume", str(out), "--bench", str(tool)])
@@ -781,3 +781,13 @@ def test_what_a_run_counts_by_memory_node_gives_metrics():
     printed["locality"]["copied"] = [[1]]
     record = read_line(json.dumps(line), "", 0, True, 1)
     assert record == {"problem": "what it printed: locality: copied has 1 x 1, not 2 x 2"}
+
+
+def test_a_limit_of_the_command_line_is_the_one_that_ends_processes(tmp_path):
+    path, out = bench.experiment(tmp_path, "steady"), tmp_path / "out"
+    words = ["run", str(path), "--repetitions", "1", "--limit", "7", "--out", str(out)]
+    cli.main([*words, "--bench", str(bench.make(tmp_path))])
+    assert experiments.read(ResultSet.open(out).experiment).limit_s == 7
+    for wrong in ("0", "-3", "2.5", "x", ""):
+        with pytest.raises(SystemExit):
+            cli.main(["run", str(path), "--limit", wrong])
