@@ -36,9 +36,8 @@ use crate::mark_sweep::mutator::Mutators;
 use crate::mark_sweep::room::Room;
 use crate::mark_sweep::roots::{LibraryList, Roots};
 use crate::mark_sweep::snapshot::Snapshots;
-use crate::mark_sweep::stacks::LeaderStack;
+use crate::mark_sweep::stack_bounds::LeaderStack;
 use crate::mark_sweep::stop::protocol::World;
-use crate::mark_sweep::view::HeapView;
 use crate::mark_sweep::weak::Weak;
 use crate::shared::crew_size::{self, CrewSize};
 use crate::shared::free_processors::FreeProcessors;
@@ -480,12 +479,6 @@ impl Heap {
             self.space.layout.set_huge_pages(true);
         }
         self.record_growth(before, reason);
-    }
-
-    /// The heap as it may be seen without the lock.
-    pub fn view(&self) -> HeapView {
-        // SAFETY: a heap stays where it is while it is borrowed, and doors do not move theirs.
-        unsafe { HeapView::new(self) }
     }
 
     /// Whether `word` may be an address in the heap.

@@ -14,7 +14,7 @@ use gleaner_mem::Address;
 use gleaner_os::threads::{self, ThreadId};
 use gleaner_spaces::mark_sweep::cache::Cache;
 
-use crate::mark_sweep::stacks::ProbedStack;
+use crate::mark_sweep::stack_bounds::ProbedStack;
 use crate::mark_sweep::stop::protocol::{Station, World};
 
 /// Set in the thread word while the thread must take the slow path.

@@ -15,75 +15,10 @@ use gleaner_os::mappings::Copier;
 use gleaner_os::threads::ThreadId;
 use gleaner_os::{memory, threads};
 
-use crate::mark_sweep::collect::Client;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::mutator::Mutator;
-
-/// Memory below a cold end that was found readable. It is probed downwards, so that each page is asked about once: a
-/// stack pointer on another stack costs a look at the page below, where this one ended before.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct ProbedStack {
-    low: Address,
-    base: Address,
-}
-
-/// The most that a thread's stack is believed to have.
-const MOST_KNOWN: usize = 1 << 30;
-/// The most that is scanned of a foreign stack: its memory may be a piece of something larger.
-const MOST_FOREIGN: usize = 8 << 20;
-
-impl ProbedStack {
-    /// Whether all memory from `pointer` to `base` can be read.
-    fn reaches(&mut self, pointer: Address, base: Address) -> bool {
-        if self.base != base {
-            *self = ProbedStack { low: base, base };
-        }
-        let near = pointer < base && base.offset_from(pointer) <= MOST_KNOWN;
-        near && self.probe(pointer) <= pointer
-    }
-
-    /// Forgets what was found: another stack may have joined this one, and be gone.
-    fn forget(&mut self) {
-        *self = ProbedStack::default();
-    }
-
-    /// The lowest address that is known to reach the cold end, after a look as far down as `most`.
-    fn probe(&mut self, most: Address) -> Address {
-        if most < self.low {
-            self.low = Address::new(memory::readable_start(most.word(), self.low.word()));
-        }
-        self.low
-    }
-}
-
-/// A part of a stack.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    /// Where it lies.
-    pub at: Address,
-    /// Where its words are read: in their place, or in a copy that is the collector's.
-    pub low: Address,
-    pub high: Address,
-}
-
-impl Part {
-    fn in_its_place(low: Address, high: Address) -> Part {
-        Part { at: low, low, high }
-    }
-
-    pub(crate) fn copied(at: usize, words: &[usize]) -> Part {
-        let low = Address::of(words.as_ptr());
-        Part {
-            at: Address::new(at),
-            low,
-            high: low.add(size_of_val(words)),
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.high.offset_from(self.low)
-    }
-}
+use crate::mark_sweep::request::Client;
+use crate::mark_sweep::stack_bounds::{LeaderStack, MOST_FOREIGN, MOST_KNOWN, Part};
 
 impl Mutator {
     /// Whether `stack_pointer` lies on the stack whose cold end is `base`, or on the alternate one.
@@ -148,15 +83,6 @@ impl Mutator {
         self.alt_stack.bytes != 0
             && stack_pointer.offset_from(self.alt_stack.low) < self.alt_stack.bytes
     }
-}
-
-/// The stack that the collection itself runs on, while roots are pushed.
-#[derive(Clone, Copy, Debug)]
-pub struct LeaderStack {
-    /// Where the scan of it starts.
-    pub(crate) pointer: Address,
-    /// Bytes of all stacks, once they were scanned.
-    pub(crate) scanned: Option<usize>,
 }
 
 impl Heap {

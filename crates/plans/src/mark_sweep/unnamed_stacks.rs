@@ -12,7 +12,7 @@ use gleaner_mem::Address;
 use gleaner_os::mappings::{self, Range};
 
 use crate::mark_sweep::heap::Heap;
-use crate::mark_sweep::stacks::Part;
+use crate::mark_sweep::stack_bounds::Part;
 
 /// The most that the collecting thread's own frames take.
 pub(super) const MOST_FRAMES: usize = 64 << 10;

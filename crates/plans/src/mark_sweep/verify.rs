@@ -13,8 +13,8 @@ use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::scan::{FROM_HEAP, FROM_STACK};
 use gleaner_spaces::mark_sweep::verify::Fault;
 
-use crate::mark_sweep::collect::Client;
 use crate::mark_sweep::heap::Heap;
+use crate::mark_sweep::request::Client;
 use crate::mark_sweep::unnamed_stacks::MOST_FRAMES;
 use crate::shared::record::Record;
 

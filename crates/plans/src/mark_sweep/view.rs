@@ -161,3 +161,11 @@ impl HeapView {
         crew_size::most_for(expected, markers, processors)
     }
 }
+
+impl Heap {
+    /// The heap as it may be seen without the lock.
+    pub fn view(&self) -> HeapView {
+        // SAFETY: a heap stays where it is while it is borrowed, and doors do not move theirs.
+        unsafe { HeapView::new(self) }
+    }
+}

@@ -1,56 +1,10 @@
-//! How much memory the control groups' limits leave, as of the last time that they were asked.
-//!
-//! Asking reads a few small files by descriptors that are kept open. It is done at the end of each collection, and before
-//! the heap grows when it has grown by an eighth of what was left the last time: so the answer is never far from the
-//! truth, and a heap with much room hardly ever asks. Where nothing limits the process nobody asks anything.
-//!
-//! Runs under the allocator lock, while the world runs.
+//! How a heap heeds the limits.
 
 use gleaner_os::headroom::Headroom;
 
+use super::state::Room;
 use crate::mark_sweep::decide::heap_size::{LEAST_GROWTH, Measurements, enough};
 use crate::mark_sweep::heap::Heap;
-
-/// The limits, and what was left.
-pub struct Room {
-    limits: Headroom,
-    /// What the limits left.
-    left: Option<usize>,
-    /// What the heap held then.
-    held: usize,
-}
-
-/// A heap that has grown by this part of what was left asks again.
-const ASKED_PART: usize = 8;
-
-impl Room {
-    /// No limits.
-    pub const NONE: Room = Room {
-        limits: Headroom::NONE,
-        left: None,
-        held: 0,
-    };
-
-    /// Now that the heap holds so much, what is left if nobody else has taken any since; `None` if nothing is limited.
-    fn left(&self, held: usize) -> Option<usize> {
-        let left = self.left?;
-        Some(left.saturating_add(self.held).saturating_sub(held))
-    }
-
-    /// Whether that was asked too long ago.
-    fn is_outdated(&self, held: usize) -> bool {
-        self.left
-            .is_some_and(|left| held > self.held.saturating_add(left / ASKED_PART))
-    }
-
-    /// Asks, to be told exactly if it is less than `enough`. What cannot be read any more stays as it was.
-    fn ask(&mut self, held: usize, enough: usize) {
-        if let Some(left) = self.limits.left(enough as u64) {
-            self.left = Some(usize::try_from(left).unwrap_or(usize::MAX));
-            self.held = held;
-        }
-    }
-}
 
 impl Heap {
     /// Has the heap's size respect limits from now on, its first size, too.

@@ -1,145 +1,17 @@
-//! Incremental marking: a cycle of steps beside the program, from the stop in which a collection began to the one in which
-//! it ends (ISMM 2000, section 6, *incremental*). [`super::decide::cycle`] says when.
-//!
-//! Marks are cleared or kept, as the collection is of everything or of new objects, and all pages with pointers are watched
-//! in the first stop, which scans the roots. Then the allocator lock alone protects a step from others that allocate:
-//! threads may write to objects while these are scanned, and what they write is found by the pages. Objects are born
-//! unmarked, so those of the cycle are looked at in another stop, as in a collection of new objects; so is what old objects
-//! on written pages refer to. Where that takes too long, the rest is marked in steps again: all that was there is old then.
-//!
-//! Where other threads run, a step reads words of objects and nothing else: a client's mark procedure may not be ready for
-//! objects that others are writing. What such a procedure leads to is found in the next stop. Where none does, a step is
-//! a stop for it; but it is asked in the next stop again, since nobody knows whether what it reads was written.
-//!
-//! # Invariants
-//! - While a cycle is under way: each marked object either is grey (on a mark stack, or in a block that is flagged to be
-//!   scanned again), or was scanned since its page was last known to be written, or is of a kind whose objects are all
-//!   looked at in the last stop.
-//! - Between steps no helper is at work, and what is grey lies on the leader's stack or in outboxes.
-//! - A cycle whose writes the kernel has lost, or whose marks the client changed, is given up: everything is collected in
-//!   a stop.
-//!
-//! Runs under the allocator lock; steps on the thread that allocates and on helpers, in the running world.
+//! What a heap does in the steps of a cycle.
 
 use gleaner_base::events::{Event, PROCESSOR_LOST, Phase};
 use gleaner_base::options::MarkGenerations;
 use gleaner_os::clock;
 use gleaner_os::written::PAGE_BYTES;
 
-use crate::mark_sweep::collect::Request;
+use super::state::{Cycle, Ended, STRESS_STEP_NS, State};
 use crate::mark_sweep::decide::cycle::{self, Marking, Measurements, Progress};
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size;
 use crate::mark_sweep::heap::Heap;
+use crate::mark_sweep::request::Request;
 use crate::shared::record::Record;
-
-/// How a cycle stands.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cycle {
-    state: State,
-    progress: Progress,
-    /// Stops in which marking was put off, the first among them.
-    stops: u32,
-    /// Whether it adds to marks that were kept.
-    of_new: bool,
-    /// What had been handed out when it began, and in its last stop.
-    handed_first: usize,
-    /// See `handed_first`.
-    handed_before: usize,
-    /// The heap's capacity when it began, to which it returns.
-    capacity: usize,
-    /// How many workers take part, and why: as the collection that began was given.
-    workers: (usize, &'static str),
-    /// Bytes that all of it was expected to scan, and that were scanned before the last stop ended.
-    whole: usize,
-    /// See `whole`.
-    scanned: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum State {
-    #[default]
-    None,
-    Marking,
-    /// Everything is marked but what the next stop finds.
-    Marked,
-}
-
-/// What a cycle had come to when it ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
-    /// There was none.
-    None,
-    /// Its marks hold.
-    Marked,
-    /// Its marks hold, and what is grey is left to be scanned.
-    Early,
-}
-
-impl Cycle {
-    /// None is under way.
-    pub const fn new() -> Cycle {
-        Cycle {
-            state: State::None,
-            progress: Progress {
-                expected: 0,
-                scanned: 0,
-                allowance: 0,
-                most: 0,
-                allocated: 0,
-                in_all: 0,
-            },
-            stops: 0,
-            of_new: false,
-            handed_first: 0,
-            handed_before: 0,
-            capacity: 0,
-            workers: (1, ""),
-            whole: 0,
-            scanned: 0,
-        }
-    }
-
-    /// Whether marking is under way.
-    pub fn is_under_way(&self) -> bool {
-        self.state != State::None
-    }
-
-    /// Whether nothing is left but another stop.
-    pub fn can_end(&self) -> bool {
-        self.state == State::Marked
-    }
-
-    /// Whether it adds to marks that were kept.
-    pub fn is_of_new(&self) -> bool {
-        self.of_new
-    }
-
-    /// Bytes that its stops and steps have scanned.
-    pub(crate) fn scanned(&self) -> usize {
-        self.scanned + self.progress.scanned
-    }
-
-    /// The capacity of a heap that has grown while this was under way to `now`, of which it uses so much.
-    pub(crate) fn capacity_after(&self, now: usize, used: usize) -> usize {
-        match self.state {
-            State::None => now,
-            State::Marking | State::Marked => self.capacity.max(used).min(now),
-        }
-    }
-
-    /// What it has come to.
-    pub(crate) fn ended(&self) -> Ended {
-        match self.state {
-            State::None => Ended::None,
-            State::Marking => Ended::Early,
-            State::Marked => Ended::Marked,
-        }
-    }
-}
-
-/// Nanoseconds of a step under `stress=N`, where steps are to be many.
-const STRESS_STEP_NS: u64 = 20_000;
 
 impl Heap {
     /// Decides how a collection of `extent` is marked, before which there was this `cycle`, and old objects on so many

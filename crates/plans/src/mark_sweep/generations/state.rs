@@ -1,0 +1,210 @@
+//! What is known of the marks that are kept, and of the watch.
+
+use gleaner_base::options::{MarkGenerations, Options, Verify, WriteWatch};
+use gleaner_os::written::{Mechanism, PAGE_BYTES, Unavailable};
+use gleaner_spaces::mark_sweep::{Census, MarkSweep};
+
+use crate::mark_sweep::cycle::Cycle;
+use crate::mark_sweep::decide::extent::{self, Extent, Found, Run};
+use crate::mark_sweep::decide::watching;
+
+/// What is remembered. Bytes are those of live objects as their marks count them.
+#[derive(Clone, Copy, Debug)]
+pub struct Generations {
+    /// Whether the last collection was completed, and knew what was written before it.
+    pub(crate) marks_hold: bool,
+    pub(super) live: usize,
+    /// What the last collection of everything found.
+    pub(super) everything: Census,
+    pub(super) patience: usize,
+    pub(super) kept: usize,
+    /// The share of what was allocated that the last collection of new objects left, in 256ths.
+    pub(super) survives: usize,
+    /// Pages that the last question of a collection found written.
+    pub(crate) written: usize,
+    /// The collections since the last one of everything.
+    pub(super) run: Run,
+    pub(super) rest: Rest,
+}
+
+/// For how long marks are not kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rest {
+    /// Collections of everything that are still to pass.
+    pub(super) left: u32,
+    /// How many there were to be in all; 0 if the last run paid.
+    pub(super) whole: u32,
+    /// Bytes that lived when this was decided.
+    pub(super) live: usize,
+}
+
+impl Generations {
+    /// Nothing is known yet.
+    pub const fn new() -> Generations {
+        Generations {
+            marks_hold: false,
+            live: 0,
+            everything: Census::NONE,
+            patience: 1,
+            kept: 0,
+            survives: 128,
+            written: 0,
+            run: Run {
+                kept: 0,
+                scanned_new: 0,
+                written: 0,
+                scanned_everything: 0,
+            },
+            rest: Rest {
+                left: 0,
+                whole: 0,
+                live: 0,
+            },
+        }
+    }
+
+    /// How much of what was allocated is expected to live. Bytes.
+    pub(crate) fn surviving(&self, allocated: usize) -> usize {
+        allocated / 256 * self.survives
+    }
+
+    /// A collection of `extent` has scanned so many bytes in its last stop, and others in the cycle that this has ended.
+    pub(crate) fn note_scanned(&mut self, extent: Extent, ended: &Cycle, bytes: usize) {
+        let run = &mut self.run;
+        let bytes = bytes
+            + if extent.keeps_marks() {
+                ended.scanned()
+            } else {
+                0
+            };
+        run.written += self.written * PAGE_BYTES;
+        if extent.is_of_new() {
+            run.kept += 1;
+            run.scanned_new += bytes;
+        } else {
+            run.scanned_everything = bytes;
+        }
+    }
+
+    /// A collection of everything has ended, after which so much lives.
+    pub(super) fn weigh_run(&mut self, live: usize) {
+        let run = core::mem::take(&mut self.run);
+        let rest = &mut self.rest;
+        if run.kept > 0 {
+            let whole = extent::rest_after(&run, rest.whole);
+            *rest = Rest {
+                left: whole,
+                whole,
+                live,
+            };
+        } else if live / 2 > rest.live {
+            *rest = Rest::default(); // What was found holds for another heap.
+        } else {
+            rest.left = rest.left.saturating_sub(1);
+        }
+    }
+
+    /// A collection of `extent` has found `census`; `allocated` bytes were allocated before it.
+    pub(super) fn note(&mut self, extent: Extent, allocated: usize, census: &Census) {
+        let live = census.live_bytes();
+        match extent {
+            Extent::New(_) | Extent::SteppedNew(_) => {
+                self.kept += 1;
+                let left = live.saturating_sub(self.live).min(allocated);
+                self.survives = (left * 256).checked_div(allocated).unwrap_or(self.survives);
+            }
+            Extent::Everything(_) | Extent::Stepped(_) => {
+                let young = self.surviving(allocated);
+                self.patience = extent::patience_after(&Found {
+                    patience: self.patience,
+                    grown: self.live.saturating_sub(self.everything.live_bytes()),
+                    before: self.live,
+                    after: live.saturating_sub(young),
+                });
+                self.kept = 0;
+                self.everything = *census;
+                self.weigh_run(live);
+            }
+        }
+        self.live = live;
+        self.marks_hold = true;
+    }
+}
+
+impl Default for Generations {
+    fn default() -> Generations {
+        Generations::new()
+    }
+}
+
+/// What collections took, under `generations=auto`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weighing {
+    pub(super) measured: watching::Measurements,
+    pub(super) ended_ns: u64,
+    /// Nanoseconds of all stops and steps until the last collection.
+    pub(super) took_before: u64,
+    /// How long was waited after the last trial that failed.
+    pub(super) waited: u32,
+    /// Bytes with pointers that lived after the last collection.
+    pub(super) lived: usize,
+}
+
+impl Weighing {
+    /// This process was forked, and its sums of stops and steps begin at 0.
+    pub(crate) fn begin_in_child(&mut self) {
+        self.took_before = 0;
+    }
+
+    /// A collection of `extent` has ended, which took `took` nanoseconds of stops and steps.
+    pub(super) fn note(&mut self, extent: Extent, now: u64, took: u64, faults: u64) {
+        let m = &mut self.measured;
+        m.elapsed_ns = now - core::mem::replace(&mut self.ended_ns, now);
+        m.wait = m.wait.saturating_sub(1);
+        if extent.is_of_new() {
+            m.kept += 1;
+            m.kept_ns += took + faults;
+            return;
+        }
+        if m.watching {
+            m.everything += 1;
+            m.everything_ns += took;
+        } else {
+            (m.everything, m.everything_ns) = (1, took);
+        }
+    }
+
+    pub(super) fn begin_trial(&mut self) {
+        // What a collection of everything took without a watch is what the others are compared with, too.
+        self.measured.watching = true;
+        (self.measured.kept, self.measured.kept_ns) = (0, 0);
+    }
+
+    pub(super) fn give_up(&mut self) {
+        self.waited = watching::wait_after(self.waited);
+        self.measured = watching::Measurements {
+            wait: self.waited,
+            ..watching::Measurements::default()
+        };
+    }
+}
+
+/// The mechanism that the options name.
+pub(super) fn named(options: &Options) -> Option<Mechanism> {
+    match options.write_watch {
+        WriteWatch::Auto => None,
+        WriteWatch::PageScan => Some(Mechanism::PageScan),
+        WriteWatch::SoftDirty => Some(Mechanism::SoftDirty),
+    }
+}
+
+/// Has writes to a space watched, if the options want marks to be kept.
+pub fn watch_writes(space: &mut MarkSweep, options: &Options) -> Result<(), Unavailable> {
+    space.verified = options.verify == Verify::Edges;
+    match options.mark_generations {
+        MarkGenerations::None | MarkGenerations::Asked | MarkGenerations::Auto => Ok(()),
+        MarkGenerations::Sticky | MarkGenerations::Incremental => {
+            space.watch_writes(named(options))
+        }
+    }
+}
