@@ -19,7 +19,7 @@ From `cargo metadata` and the sources of each crate:
     where the elements of an array lie (invariant I10): nobody else names what
     says so, in Rust or in C;
  9. no two files of a crate need each other, by way of others or not
-    (scripts/uses.py), but for those of CIRCLES, which only shrinks.
+    (scripts/uses.py).
 
 Run without arguments: the self-test (each rule must reject a bad fixture),
 then the workspace. The last line is "N passed, N failed".
@@ -71,17 +71,6 @@ KNOW_ELEMENTS = (
     "crates/capi/include/gleaner_elements.h",
 )
 C_FOLDERS = ("crates/capi", "examples", "tests/capi")
-
-
-# Files that lie in circles yet: those that do no longer must go from here.
-CIRCLES = {
-    "gleaner-plans": """
-        scavenge/allocate scavenge/arrays scavenge/checks scavenge/collect scavenge/config scavenge/crew_sizes
-        scavenge/ephemerons scavenge/guard scavenge/heap scavenge/locality scavenge/lockstep scavenge/mod scavenge/mutator
-        scavenge/quarantine scavenge/report scavenge/resize scavenge/segregated scavenge/sizes scavenge/state scavenge/tally
-        scavenge/trace scavenge/waiting scavenge/walk scavenge/weak scavenge/zeroing scavenge/zeroing_fragment
-        scavenge/zeroing_time""",
-}
 
 
 def is_ours(name):
@@ -205,21 +194,15 @@ def element_problems(sources):
     return problems
 
 
-def circle_problems(sources, allowed):
-    """Rule 9; `allowed` are the files of each crate that may lie in circles, without their ending."""
-    problems, files = [], {}
-    for crate, path, text in sources:
+def circle_problems(sources):
+    """Rule 9."""
+    files = {}
+    for _, path, text in sources:
         folder, found, name = path.partition("/src/")
-        if found and not uses.is_test(name):
-            files.setdefault((crate, folder), []).append((name, text))
-    for (crate, folder), of_crate in sorted(files.items()):
-        left = {f"{name}.rs" for name in allowed.get(crate, "").split()}
-        for circle in uses.Crate(of_crate).circles():
-            if not left.issuperset(circle):
-                problems.append(f"{folder}: these need each other: {', '.join(circle)}")
-            left -= set(circle)
-        problems += [f"{folder}/src/{name}: lies in no circle any more; take it out of CIRCLES" for name in sorted(left)]
-    return problems
+        if found:
+            files.setdefault(folder, []).append((name, text))
+    return [f"{folder}: these need each other: {', '.join(circle)}"
+            for folder, of_crate in sorted(files.items()) for circle in uses.Crate(of_crate).circles()]
 
 
 def self_test():
@@ -237,9 +220,8 @@ def self_test():
     def element_source(path, text):
         return [("gleaner", path, text)]
 
-    def circles(allowed="", **files):
-        of_crate = [("gleaner-mem", f"crates/mem/src/{name.replace('__', '/')}.rs", text) for name, text in files.items()]
-        return circle_problems(of_crate, {"gleaner-mem": allowed})
+    def circles(**files):
+        return circle_problems([("gleaner-mem", f"crates/mem/src/{name.replace('__', '/')}.rs", text) for name, text in files.items()])
 
     page = "\n## Dependencies\n\n| `libc` | `os` | system calls |\n"
     accepted = [
@@ -270,7 +252,6 @@ def self_test():
          circles(lib="mod room;", room__mod="mod part; pub use part::Part;", room__part="use super::Part;")),
         ("a circle in tests and comments",
          circles(a="use crate::b::B;", b="// crate::a::A\n#[cfg(test)]\nmod tests {\n use crate::a::A;\n}\n")),
-        ("a circle that is known", circles("a b", a="use crate::b::B;", b="fn f(a: &crate::a::A) {}")),
         ("the other heap in a comment", heap_problems(heap_source("scavenge", "// see mark_sweep::roots\n"))),
     ]
     rejected = [
@@ -307,8 +288,6 @@ def self_test():
         ("a file and its room's front", circles(room__mod="use part::Part;", room__part="use super::Front;")),
         ("a circle by a name that is passed on",
          circles(a="use crate::room::Part;", room__mod="mod part; pub use part::Part;", room__part="use crate::a::A;")),
-        ("a circle that grew", circles("a b", a="use crate::b::B;", b="use crate::c::C;", c="use crate::a::A;")),
-        ("a known circle that is gone", circles("a b", a="use crate::b::B;", b="pub struct B;")),
         ("lints of its own", lint_problems([("x", "[lints.rust]\nunused = 'allow'\n")])),
     ]
     checks = [(f"self-test: accepts {name}", problems) for name, problems in accepted]
@@ -356,8 +335,7 @@ def main():
         ("neither heap names the other", heap_problems(sources)),
         (f"{len(sources) + len(c_sources)} files: elements of arrays have accessors",
          element_problems(sources + c_sources)),
-        (f"files need each other in no crate, but for {sum(len(names.split()) for names in CIRCLES.values())} files",
-         circle_problems(sources, CIRCLES)),
+        ("no two files of a crate need each other", circle_problems(sources)),
         ("each crate takes its lints from the workspace", lint_problems(manifests)),
         ("ARCHITECTURE.md gives each dependency its reason", dependency_problems(packages, page)),
     ])

@@ -1,4 +1,4 @@
-//! Zeroing threads under loom, as a whole: the shipped rounds, claims and lead of `scavenge::ahead`, and the gate that
+//! Zeroing threads under loom, as a whole: the shipped rounds, claims and lead of `scavenge::zeroing::ahead`, and the gate that
 //! stops the world. Run with
 //! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release --test loom_zeroing`.
 //!
@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering, UnsafeCell};
-use gleaner_plans::scavenge::ahead::{Ahead, Blocks, Design, Rests};
 use gleaner_plans::scavenge::stop::poll::PollGate;
+use gleaner_plans::scavenge::zeroing::ahead::{Ahead, Blocks, Design, Rests};
 use loom::thread;
 
 const BLOCKS: usize = 2;

@@ -21,39 +21,18 @@ use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS};
 use gleaner_spaces::precise::tenured::Tenured;
 
 use super::allocate::Request;
+pub use super::extent::Extent;
+use super::heap::{NEVER, NO_ROOM};
+use super::outside::Outside;
 use super::resize::Collection;
 use super::walk::Edge;
-use super::{NEVER, NO_ROOM, Scavenge, State};
+use super::{Scavenge, State};
 use crate::scavenge::decide::collection::{self, Measurements};
 use crate::scavenge::stop::collecting;
-use crate::scavenge::stop::poll::PollGate;
 use crate::shared::record::{Record, write_event};
 
 /// What overwrites freed memory under `poison`: no header, no reference, easy to see.
 const POISON: usize = 0xdead_dead_dead_dead;
-
-/// What is collected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Extent {
-    /// The young generation, and all of it if that is called for.
-    Young,
-    /// Everything.
-    Full,
-    /// Everything, and what lives is slid together whatever `old` says: the last resort.
-    Compact,
-}
-
-impl Extent {
-    /// What to try after a collection that did not make room. Sliding once more helps when the first time left objects
-    /// in eden, and the old generation may grow by now.
-    pub(super) fn harder(self) -> Option<Extent> {
-        match self {
-            Extent::Young => Some(Extent::Full),
-            Extent::Full => Some(Extent::Compact),
-            Extent::Compact => None,
-        }
-    }
-}
 
 impl<F: SlotFormat> Scavenge<F> {
     /// How many collections there were: to be given to [`Scavenge::collect_unless_past`].
@@ -435,15 +414,6 @@ impl<F: SlotFormat> Scavenge<F> {
                 event.objects = self.verify_heap(state, edge) as u64
             });
         }
-    }
-}
-
-/// A mutator that is outside of the gate goes in again, also when a listener panics.
-pub(super) struct Outside<'a>(pub(super) &'a PollGate);
-
-impl Drop for Outside<'_> {
-    fn drop(&mut self) {
-        self.0.enter();
     }
 }
 

@@ -12,8 +12,7 @@ use gleaner_os::topology::Topology;
 use gleaner_spaces::precise::fragmented::Cut;
 use gleaner_spaces::precise::regions::MOST_NODES;
 
-use super::arrays::Cutting;
-use super::report::Geometry;
+use super::arrays::{Cutting, Geometry};
 
 /// Regions are multiples of this: whole pages, cards and words of mark bits.
 pub const REGION_GRANULE: usize = 64 << 10;

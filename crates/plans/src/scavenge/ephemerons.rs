@@ -17,9 +17,9 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_work::Crew;
 
 use super::handles::{Handles, TASK_HANDLES};
+use super::liveness::Liveness;
 use super::trace::{Engine, WithTasks, WorkerState};
 use super::waiting::Waiting;
-use super::weak::Liveness;
 
 /// The table of one heap.
 pub struct Ephemerons {

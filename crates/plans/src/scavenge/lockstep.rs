@@ -9,17 +9,13 @@
 //! The leader runs it.
 
 use gleaner_base::options::Options;
-use gleaner_work::Outbox;
-use gleaner_work::{MAX_WORKERS, Verdict, Worker};
-
-use super::segregated::Mail;
-use super::trace::{Run, Turn};
+use gleaner_work::MAX_WORKERS;
 
 /// How the workers take turns.
 #[derive(Clone, Copy, Debug)]
 pub struct Lockstep {
     /// Objects of a turn.
-    objects: u32,
+    pub(super) objects: u32,
     /// Decides the order, together with the number of the phase.
     seed: u64,
     /// How many phases began.
@@ -41,7 +37,7 @@ impl Lockstep {
         self.phases += 1;
     }
 
-    fn order(&self, workers: usize) -> Order {
+    pub(super) fn order(&self, workers: usize) -> Order {
         Order {
             next: (self.seed << 32).wrapping_add(self.phases << 8),
             workers: core::array::from_fn(|index| index as u8),
@@ -51,7 +47,7 @@ impl Lockstep {
 }
 
 /// In which order workers take turns, round for round.
-struct Order {
+pub(super) struct Order {
     /// The state of a sequence (SplitMix64).
     next: u64,
     workers: [u8; MAX_WORKERS],
@@ -60,7 +56,7 @@ struct Order {
 
 impl Order {
     /// Each worker once, in another order each time.
-    fn round(&mut self) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn round(&mut self) -> impl Iterator<Item = usize> + use<> {
         for last in (1..self.count).rev() {
             let other = self.number() % (last as u64 + 1);
             self.workers.swap(last, other as usize);
@@ -73,44 +69,6 @@ impl Order {
         let mixed = (self.next ^ self.next >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ mixed >> 31
-    }
-}
-
-impl Run<'_> {
-    /// Leader, of a phase that it runs alone: does the work of all workers until nothing is left.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn work_in_turns(
-        &self,
-        leader: &Worker<'_>,
-        lockstep: &Lockstep,
-        mail: Option<&Mail>,
-    ) {
-        let mut order = lockstep.order(self.workers);
-        let mut outboxes = [const { Outbox::EMPTY }; MAX_WORKERS];
-        loop {
-            let mut anything = false;
-            for index in order.round() {
-                let worker = leader.stand_in(index);
-                worker.set_waiting(false);
-                let mut left = lockstep.objects;
-                let more = || {
-                    left = left.wrapping_sub(1);
-                    left != u32::MAX
-                };
-                let turn = match mail {
-                    Some(mail) => self.turn_apart(&worker, mail, &mut outboxes[index], more),
-                    None if self.turn(&worker, more) => Turn::Found,
-                    None => Turn::Nothing,
-                };
-                worker.set_waiting(turn == Turn::Nothing);
-                anything |= turn != Turn::Nothing;
-            }
-            // In a round without work, batches may be sent to a worker that had its turn.
-            if !anything && leader.offer(|| true) != Verdict::WorkAgain {
-                return;
-            }
-        }
     }
 }
 

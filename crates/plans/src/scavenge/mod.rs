@@ -28,10 +28,8 @@
 //! - The state is touched by the holder of `collecting` alone; all else is shared as its type says.
 //! - The old, the pinned and the large space and that of arraylets together use no more than `old_limit` bytes (I7).
 
-pub mod ahead;
 pub mod allocate;
 pub mod arrays;
-mod calibration;
 mod checks;
 pub mod collect;
 pub mod compact;
@@ -41,15 +39,19 @@ mod crew_sizes;
 pub mod decide;
 pub mod edges;
 mod ephemerons;
+pub mod extent;
 pub mod fork;
+mod found;
 mod grey;
 mod guard;
 pub mod handles;
 mod heap;
+mod liveness;
 pub mod locality;
 mod lockstep;
 pub mod mark;
 pub mod mutator;
+mod outside;
 mod pages;
 pub mod parts;
 mod quarantine;
@@ -68,12 +70,7 @@ pub mod waiting;
 pub mod walk;
 pub mod weak;
 pub mod zeroing;
-mod zeroing_fragment;
-mod zeroing_time;
 
 pub use config::{Config, CreateError, LARGE_BYTES, LEAST_LIMIT, REGION_GRANULE};
 pub use heap::{Listener, Scavenge};
 pub use state::{State, Totals};
-
-use heap::{NEVER, NO_ROOM};
-use state::Lately;

@@ -15,7 +15,8 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
-use super::{Lately, Scavenge, State};
+use super::state::Lately;
+use super::{Scavenge, State};
 use crate::scavenge::decide::collection::{self, fading_most, moving_average};
 use crate::scavenge::decide::generation_sizes::{self, Decision, Measurements};
 use crate::scavenge::decide::generations;

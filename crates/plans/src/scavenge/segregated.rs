@@ -20,13 +20,12 @@ use core::ptr::NonNull;
 
 use gleaner_mem::Address;
 use gleaner_os::memory;
+use gleaner_work::MAX_WORKERS;
+use gleaner_work::Mailboxes;
 use gleaner_work::mailbox::BatchMemory;
-use gleaner_work::{MAX_WORKERS, Worker};
-use gleaner_work::{Mailboxes, Outbox};
 
 use super::config::Homes;
 use super::grey::SEGMENT_ITEMS;
-use super::trace::{Trace, WorkerState};
 
 /// The most messages of a worker that wait to be sent: eight segments of a stack. They are sent after each item and each
 /// task, so only those with more references have more; the worker that finds them then follows the rest by itself.
@@ -114,30 +113,6 @@ impl Mail {
     /// A bit for each worker that lives where this one does.
     pub fn colleagues(&self, worker: usize) -> u64 {
         self.colleagues[self.boxes.home(worker)]
-    }
-
-    /// Sends what waits, as far as there is room; whether nothing waits any more.
-    pub fn send<'a>(
-        &'a self,
-        worker: &Worker<'_>,
-        local: &mut WorkerState,
-        outbox: &mut Outbox<'a>,
-        trace: &dyn Trace,
-    ) -> bool {
-        while let Some(message) = local.next_message() {
-            let node = trace.node_of(message);
-            if outbox
-                .put(worker, &self.boxes, node, message.word())
-                .is_err()
-            {
-                local.send(message);
-                // What is full makes room where it is received.
-                outbox.flush(worker);
-                return false;
-            }
-            local.counts.messages[node] += 1;
-        }
-        true
     }
 }
 

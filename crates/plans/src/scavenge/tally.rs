@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use gleaner_mem::object_model::TypeId;
 
-use super::report::Geometry;
+use super::arrays::Geometry;
 
 /// Elements of an array have fewer than 2^32 * 8 bytes.
 const POSITIONS: usize = 36;

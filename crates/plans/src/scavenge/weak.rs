@@ -22,7 +22,8 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 
 use super::ephemerons::Ephemerons;
 use super::handles::Handles;
-use super::trace::{Engine, Trace, WithTasks, WorkerState};
+pub use super::liveness::Liveness;
+use super::trace::{Engine, WithTasks, WorkerState};
 use super::waiting::Waiting;
 use gleaner_work::Crew;
 
@@ -41,14 +42,6 @@ pub struct WeakTables {
     /// The first and the last ready finalizer. Written with the lock, or in a stopped world.
     ready: [AtomicU32; 2],
     taking: RawLock,
-}
-
-/// What a trace knows of objects.
-pub trait Liveness: Trace {
-    /// Where an object is if it lives, as far as was traced.
-    fn place(&self, object: Address) -> Option<Address>;
-    /// Makes an object live, and says where it is.
-    fn keep(&self, local: &mut WorkerState, object: Address) -> Address;
 }
 
 fn load(slot: Address) -> Value {

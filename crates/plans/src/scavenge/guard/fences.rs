@@ -1,65 +1,22 @@
-//! Guard mode (`array-guard=on`; PLDI 2010, section 5.3): a raw access to where the elements of an array in pieces would
-//! lie if it were in one faults at once, and is reported with the array, the element and the instruction.
-//!
-//! Every array that is cut is a fenced spine ([`gleaner_mem::spine`]) in the large space: what an access finds that computes
-//! an address from the array and an index is pages without access. Accessors find no element behind the length, since N is
-//! 0 for them, and pointers and remainder before the header.
-//!
-//! # Invariants
-//! - A fence has no access from the allocation of its array until it is dead.
-//! - The handler of a fault reads atomics, and what never changes in an array. The array is alive, or was just now: its
-//!   memory stays mapped.
+//! How fences are made, and what a fault says.
 
 use core::fmt::{self, Write};
 
 use gleaner_base::events::{LineBuffer, Ring};
-use gleaner_base::sync::{AtomicBool, Ordering};
+use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header;
 use gleaner_mem::object_model::ELEMENTS;
 use gleaner_mem::slot::SlotFormat;
-use gleaner_os::access::{self, Access, Instruction, Watch};
-use gleaner_os::memory;
-use gleaner_os::output::STDERR;
+use gleaner_os::access::{self, Access, Instruction};
 use gleaner_spaces::precise::large_objects::PAGE_BYTES;
 
-use super::Scavenge;
-use super::allocate::Place;
-
-/// What a heap needs for it.
-#[derive(Default)]
-pub struct Guard {
-    /// The addresses of the large space are watched as long as this is here.
-    watch: Option<Watch>,
-    /// Whether it was said that the system refuses fences.
-    said_refused: AtomicBool,
-}
-
-impl Guard {
-    /// Faults have no message from now on.
-    pub(super) fn end(&mut self) {
-        self.watch = None;
-    }
-
-    /// Says once why there is no memory for arrays, although little is used.
-    pub(super) fn say_refused(&self) {
-        if !self.said_refused.swap(true, Ordering::Relaxed) {
-            let mut line = LineBuffer::<512>::new();
-            // It cannot fail: what does not fit is cut off.
-            let _ = writeln!(
-                line,
-                "gleaner: array-guard=on: the system refuses to take access to memory away behind an array: {}; or have \
-                 fewer arrays cut, with a larger first-n",
-                memory::refusal().text()
-            );
-            STDERR.write_all(line.as_bytes());
-        }
-    }
-}
+use crate::scavenge::Scavenge;
+use crate::scavenge::allocate::Place;
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Raw accesses to arrays in pieces have a message from now on. The heap stays where it is until it is dropped.
-    pub(super) fn begin_guard(&mut self) {
+    pub(in crate::scavenge) fn begin_guard(&mut self) {
         if self.model.pieces.is_fenced() {
             let owner = core::ptr::from_ref(self).cast();
             let (start, bytes) = (self.large.start().word(), self.large.bytes());

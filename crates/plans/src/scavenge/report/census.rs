@@ -1,19 +1,7 @@
-//! The report on arrays of option `array-report`: what arrays there are, by type, and what each optimisation of the
-//! PLDI 2010 paper would save, or saves, in the program at hand (Tables 1 and 4).
-//!
-//! A census is taken at the end of each collection of everything, so it counts what lives; option `array-report` says
-//! how many bytes are allocated between two of these at most. The leader takes it, in a stopped world. It allocates no
-//! memory there (I1): room for the types is made before the stop.
-//!
-//! Where arrays lie in one piece, the report says what cutting them would do: with the sizes of `arrays=zray`, or those
-//! of options `first-n` and `arraylet`.
+//! How arrays are counted.
 
-mod table;
-
-use alloc::vec::Vec;
 use core::ptr::NonNull;
 
-use gleaner_base::options::{Arrays, Options};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::object_model::{Shape, TypeId, array_bytes, element};
@@ -21,180 +9,13 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::spine::Pieces;
 use gleaner_mem::zero;
 
-use super::arrays::{ArrayCounts, Cutting};
-use super::collect::Extent;
-use super::mutator::Mutator;
-use super::tally::{Allocated, Tally};
-use super::walk::{Edge, Found};
-use super::{Scavenge, State};
-pub use table::{Composition, Savings};
-
-/// How arrays are cut, or would be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Geometry {
-    /// Bytes of an array that lie in its spine.
-    pub first_n: usize,
-    /// The logarithm of an arraylet's bytes.
-    pub arraylet_shift: u32,
-    /// Whether they are.
-    pub is_made: bool,
-}
-
-impl Geometry {
-    /// As the options have it.
-    pub(super) fn of(options: &Options) -> Geometry {
-        let is_made = options.arrays != Arrays::Contiguous;
-        let mut options = *options;
-        if !is_made {
-            options.arrays = Arrays::ZRay;
-        }
-        let cutting = Cutting::of(&options).expect("arrays=zray cuts arrays");
-        Geometry {
-            first_n: cutting.first_n,
-            arraylet_shift: cutting.arraylet_shift,
-            is_made,
-        }
-    }
-
-    /// Bytes of the whole arraylets in a range of one array that are copied to whole arraylets of another.
-    pub(super) fn shareable(&self, from: usize, to: usize, bytes: usize) -> usize {
-        let arraylet = 1 << self.arraylet_shift;
-        if !from.abs_diff(to).is_multiple_of(arraylet) {
-            return 0;
-        }
-        // What is below N in one of them is copied.
-        let low = from.min(to);
-        let first = low.max(self.first_n) - self.first_n;
-        let end = (low + bytes).max(self.first_n) - self.first_n;
-        let whole = (end >> self.arraylet_shift).saturating_sub(first.div_ceil(arraylet));
-        whole << self.arraylet_shift
-    }
-}
-
-/// Arrays of a type that live. Bytes are those of objects that lie in one piece, headers included, unless said otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Living {
-    /// How many.
-    pub arrays: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// How many have more than N bytes of elements, and are cut or would be.
-    pub large: u64,
-    /// Bytes of these.
-    pub large_bytes: u64,
-    /// Of these, bytes of elements beyond N.
-    pub beyond: u64,
-    /// Bytes of their spines.
-    pub spines: u64,
-    /// How many arraylets they have if each has all of them.
-    pub arraylets: u64,
-    /// Of these, those that hold nothing but zeros.
-    pub zero: u64,
-    /// Of these, those that take no memory: they are the zero arraylet.
-    pub absent: u64,
-    /// Arraylets that a spine shares, or has shared, with another one.
-    pub shared: u64,
-}
-
-impl Living {
-    /// And these.
-    pub fn add(&mut self, other: &Living) {
-        self.arrays += other.arrays;
-        self.bytes += other.bytes;
-        self.large += other.large;
-        self.large_bytes += other.large_bytes;
-        self.beyond += other.beyond;
-        self.spines += other.spines;
-        self.arraylets += other.arraylets;
-        self.zero += other.zero;
-        self.absent += other.absent;
-        self.shared += other.shared;
-    }
-}
-
-/// All objects that live.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Footprint {
-    /// How many.
-    pub objects: u64,
-    /// Their bytes if all arrays lie in one piece.
-    pub bytes: u64,
-    /// Their bytes as they lie, arraylets included.
-    pub taken: u64,
-    /// Arraylets, each counted once.
-    pub arraylets: u64,
-}
-
-/// What censuses have found so far.
-#[derive(Debug, Default)]
-pub(super) struct Censuses {
-    /// How many there were.
-    count: u64,
-    sum: Footprint,
-    last: Footprint,
-    /// Sums, and the last census, by the number of the type.
-    types: Vec<(Living, Living)>,
-    /// What mutators did that are gone.
-    gone: Option<Tally>,
-    /// And the bytes that they had allocated.
-    gone_bytes: u64,
-}
-
-/// A type of arrays.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ArrayType {
-    /// The type.
-    pub id: TypeId,
-    /// Bytes of an element.
-    pub element_bytes: usize,
-    /// Whether elements are references.
-    pub references: bool,
-    /// Arrays that were allocated.
-    pub allocated: Allocated,
-    /// What censuses found, added up.
-    pub sum: Living,
-    /// What the last one found.
-    pub last: Living,
-}
-
-/// The report.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ArrayReport {
-    /// How arrays are cut, or would be.
-    pub geometry: Geometry,
-    /// Bytes that were allocated, of all objects, if all arrays lie in one piece.
-    pub allocated: u64,
-    /// Accesses and copies.
-    pub tally: Tally,
-    /// What became of arrays in pieces.
-    pub counts: ArrayCounts,
-    /// How many censuses there were.
-    pub censuses: u64,
-    /// What they found of all objects, added up.
-    pub sum: Footprint,
-    /// What the last one found.
-    pub last: Footprint,
-    /// The types of arrays, in the order of their numbers.
-    pub types: Vec<ArrayType>,
-}
-
-impl ArrayReport {
-    /// The allocated arrays of the types that `which` takes.
-    pub fn allocated_of(&self, which: impl Fn(&ArrayType) -> bool) -> Allocated {
-        let mut all = Allocated::default();
-        let types = self.types.iter().filter(|of| which(of));
-        types.for_each(|of| all.add(&of.allocated));
-        all
-    }
-
-    /// The living arrays of the types that `which` takes, added up over all censuses.
-    pub fn living_of(&self, which: impl Fn(&ArrayType) -> bool) -> Living {
-        let mut all = Living::default();
-        let types = self.types.iter().filter(|of| which(of));
-        types.for_each(|of| all.add(&of.sum));
-        all
-    }
-}
+use super::found::{ArrayReport, ArrayType, Footprint, Living};
+use crate::scavenge::arrays::{ArrayCounts, Geometry};
+use crate::scavenge::collect::Extent;
+use crate::scavenge::mutator::Mutator;
+use crate::scavenge::tally::{Allocated, Tally};
+use crate::scavenge::walk::{Edge, Found};
+use crate::scavenge::{Scavenge, State};
 
 /// Room for the types of a heap, and for some that are registered before the world stops.
 fn room(types: u32) -> usize {
@@ -204,7 +25,7 @@ fn room(types: u32) -> usize {
 /// What mutators count.
 impl<F: SlotFormat> Scavenge<F> {
     /// The tally of a new mutator, if the heap reports on arrays.
-    pub(super) fn new_tally(&self) -> Option<Tally> {
+    pub(in crate::scavenge) fn new_tally(&self) -> Option<Tally> {
         (self.config.options.array_report > 0).then(|| Tally::new(room(self.model.types.count())))
     }
 
@@ -253,7 +74,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Collects everything, for a census, if so much was allocated since the last one as option `array-report` says.
-    pub(super) fn census_if_due(&self, mutator: &Mutator) {
+    pub(in crate::scavenge) fn census_if_due(&self, mutator: &Mutator) {
         let most = self.config.options.array_report;
         if most == 0 {
             return;
@@ -265,7 +86,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// A mutator is gone, whose buffer is retired.
-    pub(super) fn keep_tally(&self, state: &mut State, mutator: &Mutator) {
+    pub(in crate::scavenge) fn keep_tally(&self, state: &mut State, mutator: &Mutator) {
         let Some(mut all) = state.censuses.gone.take().or_else(|| self.new_tally()) else {
             return;
         };
@@ -278,7 +99,7 @@ impl<F: SlotFormat> Scavenge<F> {
 /// Censuses.
 impl<F: SlotFormat> Scavenge<F> {
     /// Before the world is stopped: room for all types.
-    pub(super) fn prepare_census(&self, state: &mut State) {
+    pub(in crate::scavenge) fn prepare_census(&self, state: &mut State) {
         if self.config.options.array_report > 0 {
             let types = &mut state.censuses.types;
             types.resize(
@@ -289,7 +110,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// When everything was collected, in the stopped world.
-    pub(super) fn take_census(&self, state: &mut State) {
+    pub(in crate::scavenge) fn take_census(&self, state: &mut State) {
         if self.config.options.array_report == 0 {
             return;
         }

@@ -12,7 +12,7 @@
 
 use gleaner_os::clock;
 
-use super::zeroing::Zeroed;
+use super::zeroed::Zeroed;
 
 /// A thread times one piece for so many bytes that it zeroes: each block, or one of many windows.
 const INTERVAL: u64 = 32 << 10;

@@ -14,6 +14,8 @@
 //!   object has one behind it.
 //! - The owner of a mutator and the leader of a stopped world look at what it allocated last.
 
+mod last;
+
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
@@ -23,10 +25,12 @@ use gleaner_mem::traced::Size;
 use gleaner_mem::zero;
 use gleaner_spaces::precise::regions::Kind;
 
-use super::allocate::Fresh;
-use super::mutator::Mutator;
-use super::walk::Edge;
-use super::{Scavenge, State};
+use crate::scavenge::allocate::Fresh;
+use crate::scavenge::mutator::Mutator;
+use crate::scavenge::walk::Edge;
+use crate::scavenge::{Scavenge, State};
+
+pub(super) use last::Last;
 
 /// Bytes behind each object of eden.
 pub(super) const GUARD_BYTES: usize = 16;
@@ -34,29 +38,6 @@ pub(super) const GUARD_BYTES: usize = 16;
 const GUARD: usize = 0x6a2d_6a2d << 32;
 /// Both halves of a word that was not written. The low bit makes an immediate of a slot.
 const UNWRITTEN: u32 = 0xd1d1_d1d1;
-
-/// What a mutator allocated last.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Last {
-    /// Null for nothing that is left to look at.
-    object: Address,
-    bytes: usize,
-    /// Its caller is to write all of it.
-    unwritten: bool,
-    /// A guard lies behind it.
-    guarded: bool,
-}
-
-impl Default for Last {
-    fn default() -> Last {
-        Last {
-            object: Address::NULL,
-            bytes: 0,
-            unwritten: false,
-            guarded: false,
-        }
-    }
-}
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Whether allocations are checked.

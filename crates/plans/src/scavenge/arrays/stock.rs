@@ -1,19 +1,9 @@
-//! Arrays in pieces (PLDI 2010): how the options have them cut, and how mutators are given arraylets.
-//!
-//! A mutator takes arraylets into its stock first, as many as what it is about to do may need; that may collect, and may
-//! find no memory. What it then does with them does neither: so an access that instantiates arraylets happens as a whole
-//! or not at all. What was not needed stays in the stock until a collection empties it.
-//!
-//! # Invariants
-//! - What uses the stock has filled it, and nothing polls in between: a collection empties it.
-//! - An arraylet of the stock is young, and no spine points at it. Who makes an old spine point at it makes it old first.
-//! - What is tainted is never written; who writes makes a private copy and installs it by compare-and-swap, once
-//!   ([`parts`](super::parts)).
+//! How mutators are given arraylets, and what fresh ones hold.
 
 use core::ptr::NonNull;
 
+use super::counts::{ArrayCounts, Filling};
 use gleaner_base::faults::{self, FaultPoint};
-use gleaner_base::options::{ArrayKinds, Arrays, Optimisation, Options};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::address::CACHE_LINE;
@@ -22,14 +12,15 @@ use gleaner_mem::object_model::TypeId;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::spine::{Pieces, Pointer};
 use gleaner_mem::zero;
-pub use gleaner_spaces::precise::arraylets::Contents;
+
+use gleaner_spaces::precise::arraylets::Contents;
 use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES};
 
-use super::Scavenge;
-use super::allocate::{Place, Request};
-use super::collect::Extent;
-use super::mutator::Mutator;
-use super::parts::{Part, Writable};
+use crate::scavenge::Scavenge;
+use crate::scavenge::allocate::{Place, Request};
+use crate::scavenge::collect::Extent;
+use crate::scavenge::mutator::Mutator;
+use crate::scavenge::parts::{Part, Writable};
 
 /// How many arraylets a mutator gets beyond one that it needs.
 const MORE_FOR_ONE: usize = 3;
@@ -38,113 +29,6 @@ const MORE_FOR_ONE: usize = 3;
 const MORE_OF_ZEROS: usize = 15;
 /// After so many arraylets in a row that had to be zero, those in stock are zeroed together. What is copied to needs none.
 const ZEROS_IN_A_ROW: u32 = 16;
-
-/// How the arrays of a heap are cut, and which optimisations are made (PLDI 2010, section 4).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cutting {
-    /// Bytes of an array that lie in its spine.
-    pub first_n: usize,
-    /// The logarithm of an arraylet's bytes.
-    pub arraylet_shift: u32,
-    /// Which arrays are cut.
-    pub kinds: ArrayKinds,
-    /// An arraylet is allocated when something is written to it.
-    pub lazy: bool,
-    /// The collector takes back arraylets of zeros.
-    pub zero_compression: bool,
-    /// Elements are copied piece by piece.
-    pub fast_copy: bool,
-    /// Whole arraylets that are copied are shared.
-    pub copy_on_write: bool,
-    /// Spines are fenced: all elements lie in arraylets, and what is up to `first_n` bytes lies in one piece.
-    pub guard: bool,
-}
-
-impl Cutting {
-    /// What the options say; `None` where all arrays lie in one piece.
-    pub fn of(options: &Options) -> Option<Cutting> {
-        let (first_n, arraylet, made) = match options.arrays {
-            Arrays::Contiguous => return None,
-            Arrays::Naive => (0, 1024, [false; 4]),
-            Arrays::NaiveA => (0, 1024, [true, false, false, false]),
-            Arrays::NaiveB => (0, 2048, [false; 4]),
-            Arrays::ZRay => (4096, 1024, [true; 4]),
-            Arrays::PerfZRay => (4096, 1024, [true, true, true, false]),
-        };
-        let given = [
-            options.lazy_arraylets,
-            options.zero_compression,
-            options.fast_copy,
-            options.copy_on_write,
-        ];
-        let is_made = |index: usize| match given[index] {
-            Optimisation::Auto => made[index],
-            Optimisation::On => true,
-            Optimisation::Off => false,
-        };
-        let or = |given: u32, named: usize| if given == 0 { named } else { given as usize };
-        Some(Cutting {
-            first_n: or(options.first_n, first_n),
-            arraylet_shift: or(options.arraylet, arraylet).trailing_zeros(),
-            kinds: options.array_kinds,
-            lazy: is_made(0),
-            zero_compression: is_made(1),
-            fast_copy: is_made(2),
-            copy_on_write: is_made(3),
-            guard: options.array_guard,
-        })
-    }
-
-    /// Whether arrays of slots, or of numbers, are cut.
-    pub fn cuts(&self, slots: bool) -> bool {
-        match self.kinds {
-            ArrayKinds::All => true,
-            ArrayKinds::References => slots,
-            ArrayKinds::Primitives => !slots,
-        }
-    }
-}
-
-/// What became of arrays in pieces, over the life of a heap.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ArrayCounts {
-    /// Arrays in pieces that were allocated.
-    pub spines: u64,
-    /// How many arraylets they would have if each had all of them.
-    pub parts: u64,
-    /// Arraylets that a spine was made to point at, when they were written or when the array was allocated.
-    pub instantiated: u64,
-    /// How often a part that was all zero, without memory of its own, became something else: it was written, or shared.
-    pub touched: u64,
-    /// Arraylets that a collection took back because all in them was zero.
-    pub compressed: u64,
-    /// Arraylets that a copy shared.
-    pub shared: u64,
-    /// Bytes that copies wrote beyond the first N bytes of an array.
-    pub copied_bytes: u64,
-}
-
-impl ArrayCounts {
-    /// And these.
-    pub fn add(&mut self, other: ArrayCounts) {
-        self.spines += other.spines;
-        self.parts += other.parts;
-        self.instantiated += other.instantiated;
-        self.touched += other.touched;
-        self.compressed += other.compressed;
-        self.shared += other.shared;
-        self.copied_bytes += other.copied_bytes;
-    }
-}
-
-/// What a fresh arraylet holds when a spine points at it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Filling {
-    /// What was there before.
-    Same,
-    /// Anything: the caller writes all of it.
-    Unwritten,
-}
 
 impl<F: SlotFormat> Scavenge<F> {
     /// How the pointers of spines are read in this heap.
@@ -371,7 +255,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// A part of a spine.
     #[inline]
-    pub(super) fn part(&self, spine: Address, number: usize) -> Part<'_> {
+    pub(in crate::scavenge) fn part(&self, spine: Address, number: usize) -> Part<'_> {
         Part {
             pieces: &self.model.pieces,
             arraylets: self.arraylets(),
@@ -414,7 +298,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// All slots of an arraylet may refer to young objects.
-    pub(super) fn dirty_arraylet(&self, arraylet: Address) {
+    pub(in crate::scavenge) fn dirty_arraylet(&self, arraylet: Address) {
         for offset in (0..self.model.pieces.arraylet_bytes()).step_by(CARD_BYTES) {
             self.cards.dirty(arraylet.add(offset));
         }
@@ -460,65 +344,10 @@ impl<F: SlotFormat> Scavenge<F> {
 
 impl Request {
     /// Of arraylets.
-    pub(super) fn arraylets(contents: Contents, bytes: usize) -> Request {
+    pub(in crate::scavenge) fn arraylets(contents: Contents, bytes: usize) -> Request {
         Request {
             bytes,
             place: Place::Arraylets(contents),
         }
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    fn cutting(list: &str) -> Option<Cutting> {
-        let mut options = Options::DEFAULT;
-        options.parse_list(list).unwrap();
-        Cutting::of(&options)
-    }
-
-    #[test]
-    fn a_name_stands_for_sizes_and_optimisations_and_each_can_be_changed() {
-        assert_eq!(cutting(""), None);
-        let naive = cutting("arrays=naive").unwrap();
-        assert_eq!((naive.first_n, naive.arraylet_shift), (0, 10));
-        assert!(!naive.lazy && !naive.zero_compression && !naive.fast_copy);
-        let naive_a = Cutting {
-            lazy: true,
-            ..naive
-        };
-        assert_eq!(cutting("arrays=naive-a"), Some(naive_a));
-        let naive_b = Cutting {
-            arraylet_shift: 11,
-            ..naive
-        };
-        assert_eq!(cutting("arrays=naive-b"), Some(naive_b));
-        let zray = cutting("arrays=zray").unwrap();
-        assert_eq!((zray.first_n, zray.arraylet_shift), (4096, 10));
-        assert!(zray.lazy && zray.zero_compression && zray.fast_copy && zray.copy_on_write);
-        let perf = Cutting {
-            copy_on_write: false,
-            ..zray
-        };
-        assert_eq!(cutting("arrays=perf-zray"), Some(perf));
-        assert_eq!(cutting("arrays=zray,copy-on-write=off"), Some(perf));
-        let other = cutting("arrays=perf-zray,copy-on-write=on,first-n=64,arraylet=256").unwrap();
-        let expected = Cutting {
-            first_n: 64,
-            arraylet_shift: 8,
-            ..zray
-        };
-        assert_eq!(other, expected);
-        let guarded = cutting("arrays=zray,array-guard=on").unwrap();
-        assert_eq!(
-            guarded,
-            Cutting {
-                guard: true,
-                ..zray
-            }
-        );
-        let kinds = cutting("arrays=zray,array-kinds=references").unwrap();
-        assert!(kinds.cuts(true) && !kinds.cuts(false));
     }
 }

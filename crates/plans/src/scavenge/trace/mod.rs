@@ -10,18 +10,22 @@
 //!
 //! Each worker runs this on its own [`WorkerState`]; the leader makes and reads the states between phases.
 
+mod posting;
+mod turns;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
-use super::config::Homes;
-use super::edges::Edges;
-pub use super::grey::Item;
-use super::grey::{Arena, Stack, Stacks};
-use super::locality::Counts;
-use super::lockstep::Lockstep;
-use super::segregated::{MOST_WAITING, Mail, Message};
+use crate::scavenge::config::Homes;
+use crate::scavenge::edges::Edges;
+
+pub use crate::scavenge::grey::Item;
+use crate::scavenge::grey::{Arena, Stack, Stacks};
+use crate::scavenge::locality::Counts;
+use crate::scavenge::lockstep::Lockstep;
+use crate::scavenge::segregated::{MOST_WAITING, Mail, Message};
 use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::{AtomicU64, yield_now};
 use gleaner_mem::Address;
@@ -564,6 +568,7 @@ impl Phase for Run<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::scavenge::lockstep::Lockstep;
     use gleaner_base::options::Options;
     use gleaner_os::topology::Topology;
     use std::sync::Mutex;

@@ -1,12 +1,4 @@
-//! Which node's memory each worker reads and writes, counted on a synthetic machine of several memory nodes (ASPLOS
-//! 2013, section 4.2 and Table 4): what page policies do, on any machine, without its caches and its scheduler.
-//!
-//! On a synthetic machine a page belongs to a node by its space's policy alone: to that of its fragment, to the nodes
-//! in turn, or under `first-touch` to that of the thread that took the page first, of a TLAB, a copy or a large object,
-//! until the page is given back. A worker belongs to a node, and counts objects and slots by the node that they lie on.
-//!
-//! The leader makes and reads the sums in stopped worlds; workers count in their own states; a page's owner is a byte
-//! that any thread writes once.
+//! What workers count by memory node.
 
 use alloc::boxed::Box;
 use core::ptr::NonNull;
@@ -14,12 +6,11 @@ use core::ptr::NonNull;
 use gleaner_base::options::{OldPages, Pages};
 use gleaner_base::sync::{AtomicU8, Ordering};
 use gleaner_mem::Address;
-use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
 use gleaner_spaces::precise::nursery::Nursery;
-use gleaner_spaces::precise::regions::{Kind, MOST_NODES};
+use gleaner_spaces::precise::regions::MOST_NODES;
 
-use super::{Config, Scavenge, State};
+use crate::scavenge::Config;
 
 /// A number for each memory node.
 pub type ByNode = [u64; MOST_NODES];
@@ -46,7 +37,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn parts(&mut self) -> [&mut ByNode; 8] {
+    pub(in crate::scavenge) fn parts(&mut self) -> [&mut ByNode; 8] {
         [
             &mut self.scanned,
             &mut self.scanned_young,
@@ -77,13 +68,13 @@ pub struct Sums {
 
 /// The node of each page of a heap.
 pub struct Locality {
-    nodes: usize,
-    young: Pages,
-    old: OldPages,
-    base: Address,
+    pub(in crate::scavenge) nodes: usize,
+    pub(in crate::scavenge) young: Pages,
+    pub(in crate::scavenge) old: OldPages,
+    pub(in crate::scavenge) base: Address,
     /// For each page of the heap's addresses one more than its node, or 0; empty where no space is `first-touch`.
-    owners: Option<(NonNull<AtomicU8>, usize)>,
-    page_bits: u32,
+    pub(in crate::scavenge) owners: Option<(NonNull<AtomicU8>, usize)>,
+    pub(in crate::scavenge) page_bits: u32,
 }
 
 // SAFETY: the owners are atomics in memory of this value's own.
@@ -94,7 +85,11 @@ unsafe impl Send for Locality {}
 impl Locality {
     /// For a heap of `span` bytes of addresses from `base` on. Nothing where there is nothing to count; an error when
     /// the system gives no memory.
-    pub(super) fn new(config: &Config, base: Address, span: usize) -> Result<Option<Locality>, ()> {
+    pub(in crate::scavenge) fn new(
+        config: &Config,
+        base: Address,
+        span: usize,
+    ) -> Result<Option<Locality>, ()> {
         let nodes = config.topology.nodes();
         if !config.topology.is_synthetic() || nodes == 1 {
             return Ok(None);
@@ -118,7 +113,7 @@ impl Locality {
         }))
     }
 
-    fn owners(&self) -> &[AtomicU8] {
+    pub(in crate::scavenge) fn owners(&self) -> &[AtomicU8] {
         match self.owners {
             // SAFETY: `new` mapped so many, zero at first, and they last as long as this.
             Some((first, count)) => unsafe { core::slice::from_raw_parts(first.as_ptr(), count) },
@@ -126,11 +121,11 @@ impl Locality {
         }
     }
 
-    fn page(&self, at: Address) -> usize {
+    pub(in crate::scavenge) fn page(&self, at: Address) -> usize {
         at.offset_from(self.base) >> self.page_bits
     }
 
-    fn owners_of(&self, start: Address, bytes: usize) -> &[AtomicU8] {
+    pub(in crate::scavenge) fn owners_of(&self, start: Address, bytes: usize) -> &[AtomicU8] {
         match self.owners() {
             [] => &[],
             owners => &owners[self.page(start)..=self.page(start.add(bytes - 1))],
@@ -138,7 +133,7 @@ impl Locality {
     }
 
     /// A thread of a node touches memory: pages that belong to nobody are that node's.
-    pub(super) fn note_touched(&self, start: Address, bytes: usize, node: usize) {
+    pub(in crate::scavenge) fn note_touched(&self, start: Address, bytes: usize, node: usize) {
         for owner in self.owners_of(start, bytes) {
             if owner.load(Ordering::Relaxed) == 0 {
                 owner.store(node as u8 + 1, Ordering::Relaxed);
@@ -147,7 +142,7 @@ impl Locality {
     }
 
     /// Whole pages were given back, or are about to be touched for the first time since.
-    pub(super) fn note_released(&self, start: Address, bytes: usize) {
+    pub(in crate::scavenge) fn note_released(&self, start: Address, bytes: usize) {
         if bytes > 0 {
             let owners = self.owners_of(start, bytes);
             owners
@@ -157,7 +152,7 @@ impl Locality {
     }
 
     /// The node of a page; that of a page that nobody touched is 0.
-    fn node_of(&self, nursery: &Nursery, at: Address) -> usize {
+    pub(in crate::scavenge) fn node_of(&self, nursery: &Nursery, at: Address) -> usize {
         let page = self.page(at);
         let owner = || match self.owners() {
             [] => 0,
@@ -189,66 +184,8 @@ impl Drop for Locality {
     }
 }
 
-impl<F: SlotFormat> Scavenge<F> {
-    /// Where something lies that a worker counts.
-    pub(super) fn node_of(&self, locality: &Locality, at: Address) -> usize {
-        locality.node_of(&self.nursery, at)
-    }
-
-    /// When a collection begins: the pages that mutators use.
-    pub(super) fn count_eden_pages(&self, state: &mut State) {
-        if let (Some(locality), Some(sums)) = (&self.locality, &mut state.locality) {
-            for fragment in self.nursery.eden.fragments() {
-                self.count_pages(
-                    locality,
-                    fragment.start(),
-                    fragment.top(),
-                    &mut sums.eden_pages,
-                );
-            }
-        }
-    }
-
-    /// When a collection is over: what workers did, and the pages of what lives.
-    pub(super) fn sum_locality(&self, state: &mut State) {
-        let (Some(locality), Some(sums)) = (&self.locality, &mut state.locality) else {
-            return;
-        };
-        for local in state.engine.worker_states() {
-            let mut counts = core::mem::take(&mut local.counts);
-            let all = sums.by_worker[local.node].parts();
-            for (sum, count) in all.into_iter().zip(counts.parts()) {
-                sum.iter_mut()
-                    .zip(count)
-                    .for_each(|(sum, count)| *sum += *count);
-            }
-        }
-        for region in self.regions().iter() {
-            let pages = match region.kind {
-                Kind::Survivor(_) => &mut sums.survivor_pages,
-                Kind::Old => &mut sums.old_pages,
-                _ => continue,
-            };
-            self.count_pages(locality, region.space.start(), region.space.top(), pages);
-        }
-    }
-
-    fn count_pages(&self, locality: &Locality, start: Address, top: Address, pages: &mut ByNode) {
-        for page in (start.word()..top.word()).step_by(1 << locality.page_bits) {
-            pages[self.node_of(locality, Address::new(page))] += 1;
-        }
-    }
-
-    /// What was counted so far; nothing but on a synthetic machine of several nodes. The caller is no mutator inside
-    /// the gate.
-    pub fn locality(&self) -> Option<Box<Sums>> {
-        self.collecting
-            .with(&self.gate, |state| state.locality.clone())
-    }
-}
-
 /// Sums of nothing yet, for as many nodes.
-pub(super) fn no_sums(locality: Option<&Locality>) -> Option<Box<Sums>> {
+pub(in crate::scavenge) fn no_sums(locality: Option<&Locality>) -> Option<Box<Sums>> {
     locality.map(|locality| {
         Box::new(Sums {
             nodes: locality.nodes,

@@ -10,7 +10,7 @@ use gleaner_mem::Address;
 use gleaner_os::memory;
 
 use super::ahead::{Ahead, Design};
-use super::zeroing::BLOCK;
+use super::zeroed::BLOCK;
 
 /// One fragment of eden.
 pub(super) struct ZeroingFragment {
