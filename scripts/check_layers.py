@@ -244,7 +244,7 @@ def self_test():
         ("elements in an accessor", element_problems(
             element_source("crates/gleaner/src/elements/copy.rs", "use gleaner_mem::object_model::{Shape, element};"))),
         ("elements in the collector", element_problems(
-            element_source("crates/plans/src/scavenge/checks.rs", "object.add(ELEMENTS)"))),
+            element_source("crates/plans/src/scavenge/checks/mod.rs", "object.add(ELEMENTS)"))),
         ("another word, and a comment", element_problems(
             element_source("crates/gleaner/src/types.rs", "use crate::Elements; // ELEMENTS\nlet element = 1;"))),
         ("a file that another needs", circles(a="use crate::b::{self, B};", b="pub struct B; use gleaner_os::a::A;")),

@@ -19,8 +19,9 @@ def is_test(path):
 
 
 def code_of(text):
-    """The text without comments and without the tests at its end."""
+    """The text without comments and without the tests at its end. Where a thing may be seen is no use of that place."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
+    text = re.sub(r"\bpub\(in [\w:]+\)", "pub", text)
     tests = TEST_MODULE.search(text)
     return text[:tests.start()] if tests else text
 

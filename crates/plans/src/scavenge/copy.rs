@@ -28,8 +28,8 @@ use gleaner_spaces::precise::tenured::Growth;
 
 use super::edges::{slot_entry, slot_of};
 use super::locality::Locality;
+use super::nodes::segregated::Message;
 use super::roots::{Task, Tasks};
-use super::segregated::Message;
 use super::trace::{Item, Trace, WorkerState, scan_item};
 use super::waiting::{Keys, Nothing, Watch};
 use super::weak::Liveness;

@@ -7,7 +7,7 @@
 use gleaner_base::options::{Crew, Pages};
 
 use super::config::Config;
-use super::lockstep::Lockstep;
+use super::nodes::lockstep::Lockstep;
 use crate::shared::crew_size::CrewSize;
 use crate::shared::free_processors::FreeProcessors;
 

@@ -8,11 +8,16 @@
 //! - What uses the stock has filled it, and nothing polls in between: a collection empties it.
 //! - An arraylet of the stock is young, and no spine points at it. Who makes an old spine point at it makes it old first.
 //! - What is tainted is never written; who writes makes a private copy and installs it by compare-and-swap, once
-//!   ([`parts`](super::parts)).
+//!   ([`parts`]).
 
 mod counts;
 mod cutting;
+pub(super) mod guard;
+pub mod parts;
+pub mod report;
+mod spines;
 mod stock;
+pub mod tally;
 
 pub use counts::{ArrayCounts, Filling};
 pub use cutting::{Cutting, Geometry};

@@ -10,11 +10,15 @@
 //! evacuated are found when it is over: a type that forgets a slot, or a trace function that does.
 //!
 //! # Invariants
-//! - A guard is a filler of [`GUARD_BYTES`] with a word that fillers do not have. In eden above `guarded_from` each
+//! - A guard is a filler of `GUARD_BYTES` with a word that fillers do not have. In eden above `guarded_from` each
 //!   object has one behind it.
 //! - The owner of a mutator and the leader of a stopped world look at what it allocated last.
 
+pub(super) mod found;
 mod last;
+pub(super) mod quarantine;
+pub mod verify;
+pub mod walk;
 
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;

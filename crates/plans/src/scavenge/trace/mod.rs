@@ -10,7 +10,11 @@
 //!
 //! Each worker runs this on its own [`WorkerState`]; the leader makes and reads the states between phases.
 
+pub mod edges;
+pub(super) mod grey;
+pub mod mark;
 mod posting;
+pub mod roots;
 mod turns;
 
 use alloc::boxed::Box;
@@ -21,11 +25,11 @@ use core::ptr::NonNull;
 use crate::scavenge::config::Homes;
 use crate::scavenge::edges::Edges;
 
-pub use crate::scavenge::grey::Item;
-use crate::scavenge::grey::{Arena, Stack, Stacks};
 use crate::scavenge::locality::Counts;
-use crate::scavenge::lockstep::Lockstep;
-use crate::scavenge::segregated::{MOST_WAITING, Mail, Message};
+use crate::scavenge::nodes::lockstep::Lockstep;
+use crate::scavenge::nodes::segregated::{MOST_WAITING, Mail, Message};
+pub use crate::scavenge::trace::grey::Item;
+use crate::scavenge::trace::grey::{Arena, Stack, Stacks};
 use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::{AtomicU64, yield_now};
 use gleaner_mem::Address;
@@ -568,7 +572,7 @@ impl Phase for Run<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::scavenge::lockstep::Lockstep;
+    use crate::scavenge::nodes::lockstep::Lockstep;
     use gleaner_base::options::Options;
     use gleaner_os::topology::Topology;
     use std::sync::Mutex;

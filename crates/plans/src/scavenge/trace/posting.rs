@@ -3,7 +3,7 @@
 use gleaner_work::{Outbox, Worker};
 
 use super::{Trace, WorkerState};
-use crate::scavenge::segregated::Mail;
+use crate::scavenge::nodes::segregated::Mail;
 
 impl Mail {
     /// Sends what waits, as far as there is room; whether nothing waits any more.

@@ -3,8 +3,8 @@
 use gleaner_work::{MAX_WORKERS, Outbox, Verdict, Worker};
 
 use super::{Run, Turn};
-use crate::scavenge::lockstep::Lockstep;
-use crate::scavenge::segregated::Mail;
+use crate::scavenge::nodes::lockstep::Lockstep;
+use crate::scavenge::nodes::segregated::Mail;
 
 impl Run<'_> {
     /// Leader, of a phase that it runs alone: does the work of all workers until nothing is left.

@@ -1,5 +1,5 @@
 //! What zeroing threads and mutators agree on: rounds of blocks that are zeroed ahead of the mutators, by threads of
-//! their own (OOPSLA 2011, section 6.2). What a block is, and how it is zeroed, [`super::zeroing`] says.
+//! their own (OOPSLA 2011, section 6.2). What a block is, and how it is zeroed, [`super`] says.
 //!
 //! # Invariants
 //! - A round begins in a stopped world. A zeroing thread is inside the gate while it looks whether its round goes on,

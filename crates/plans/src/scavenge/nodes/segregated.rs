@@ -24,12 +24,12 @@ use gleaner_work::MAX_WORKERS;
 use gleaner_work::Mailboxes;
 use gleaner_work::mailbox::BatchMemory;
 
-use super::config::Homes;
-use super::grey::SEGMENT_ITEMS;
+use crate::scavenge::config::Homes;
+use crate::scavenge::trace::grey::SEGMENT_ITEMS;
 
 /// The most messages of a worker that wait to be sent: eight segments of a stack. They are sent after each item and each
 /// task, so only those with more references have more; the worker that finds them then follows the rest by itself.
-pub(super) const MOST_WAITING: usize = 8 * SEGMENT_ITEMS;
+pub(in crate::scavenge) const MOST_WAITING: usize = 8 * SEGMENT_ITEMS;
 
 /// What a message is about: a slot, and what the receiver must know of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,7 +66,7 @@ impl Message {
 }
 
 /// The boxes of a heap, with their memory.
-pub(super) struct Mail {
+pub(in crate::scavenge) struct Mail {
     boxes: Mailboxes<'static>,
     memory: (NonNull<u8>, usize),
     /// `[i]`: a bit for each worker of node i.

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use gleaner_mem::object_model::TypeId;
 
-use super::arrays::Geometry;
+use crate::scavenge::arrays::Geometry;
 
 /// Elements of an array have fewer than 2^32 * 8 bytes.
 const POSITIONS: usize = 36;
@@ -104,14 +104,14 @@ pub struct Tally {
     /// Of these, bytes of whole arraylets that were copied to where an arraylet begins, and so can be shared.
     pub shareable: u64,
     /// Arrays that were allocated, by the number of their type.
-    pub(super) allocated: Vec<Allocated>,
+    pub(in crate::scavenge) allocated: Vec<Allocated>,
     /// What their objects took when they were allocated.
-    pub(super) taken: u64,
+    pub(in crate::scavenge) taken: u64,
 }
 
 impl Tally {
     /// Of nothing, with room for so many types.
-    pub(super) fn new(types: usize) -> Tally {
+    pub(in crate::scavenge) fn new(types: usize) -> Tally {
         Tally {
             loads: ByPosition::NONE,
             stores: ByPosition::NONE,
@@ -131,13 +131,24 @@ impl Tally {
     }
 
     /// Counts a copy of bytes between offsets of arrays.
-    pub(super) fn note_copy(&mut self, geometry: &Geometry, from: usize, to: usize, bytes: usize) {
+    pub(in crate::scavenge) fn note_copy(
+        &mut self,
+        geometry: &Geometry,
+        from: usize,
+        to: usize,
+        bytes: usize,
+    ) {
         self.copied.add(to, bytes, 1);
         self.shareable += geometry.shareable(from, to, bytes) as u64;
     }
 
     /// Counts an array that was allocated.
-    pub(super) fn note_array(&mut self, id: TypeId, allocated: &Allocated, taken: usize) {
+    pub(in crate::scavenge) fn note_array(
+        &mut self,
+        id: TypeId,
+        allocated: &Allocated,
+        taken: usize,
+    ) {
         let number = id.get() as usize;
         if self.allocated.len() <= number {
             self.allocated.resize(number + 1, Allocated::default());
@@ -147,7 +158,7 @@ impl Tally {
     }
 
     /// And these. Allocates no memory where there is room for the types.
-    pub(super) fn add(&mut self, other: &Tally) {
+    pub(in crate::scavenge) fn add(&mut self, other: &Tally) {
         self.loads.add_all(&other.loads);
         self.stores.add_all(&other.stores);
         self.copied.add_all(&other.copied);

@@ -12,20 +12,25 @@
 //! A scavenge does this with the objects that it condemned; all others live as far as it is concerned.
 //!
 //! # Invariants
-//! - Mutators create and read entries inside the gate, and drop them at any time (see [`handles`](super::handles)).
+//! - Mutators create and read entries inside the gate, and drop them at any time (see [`handles`]).
 //! - An entry of the finalizers is waiting or ready, as its second slot says. Ready ones are roots, and form a list in
 //!   the order in which they became ready.
+
+mod ephemerons;
+pub mod handles;
+mod liveness;
+pub mod waiting;
 
 use gleaner_base::sync::{AtomicU32, Ordering, RawLock};
 use gleaner_mem::Address;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 
-use super::ephemerons::Ephemerons;
-use super::handles::Handles;
-pub use super::liveness::Liveness;
-use super::trace::{Engine, WithTasks, WorkerState};
-use super::waiting::Waiting;
+use crate::scavenge::trace::{Engine, WithTasks, WorkerState};
+use ephemerons::Ephemerons;
 use gleaner_work::Crew;
+use handles::Handles;
+pub use liveness::Liveness;
+use waiting::Waiting;
 
 const WAITING: Value = Value::immediate(0);
 const READY: Value = Value::immediate(1);

@@ -2,7 +2,7 @@
 
 use gleaner_mem::Address;
 
-use super::trace::{Trace, WorkerState};
+use crate::scavenge::trace::{Trace, WorkerState};
 
 /// What a trace knows of objects.
 pub trait Liveness: Trace {

@@ -12,7 +12,7 @@ mod census;
 mod found;
 mod table;
 
-pub use super::arrays::Geometry;
-pub(super) use found::Censuses;
+pub use crate::scavenge::arrays::Geometry;
+pub(in crate::scavenge) use found::Censuses;
 pub use found::{ArrayReport, ArrayType, Footprint, Living};
 pub use table::{Composition, Savings};

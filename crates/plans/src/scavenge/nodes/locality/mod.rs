@@ -11,5 +11,5 @@
 mod counts;
 mod sums;
 
-pub(super) use counts::no_sums;
+pub(in crate::scavenge) use counts::no_sums;
 pub use counts::{ByNode, Counts, Locality, Sums};

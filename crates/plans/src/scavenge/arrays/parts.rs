@@ -8,7 +8,7 @@
 //! # Invariants
 //! - An arraylet is filled, and old if its spine is, before a pointer leads to it. The pointer is set with a release,
 //!   and read with an acquire: a thread that finds it finds the contents. (A mutator may fill it afterwards if no other
-//!   thread uses the elements: [`Filling::Unwritten`](super::arrays::Filling::Unwritten).)
+//!   thread uses the elements: [`Filling::Unwritten`](crate::scavenge::arrays::Filling::Unwritten).)
 //! - While mutators run, a pointer changes by compare-and-swap from tainted to untainted, so each part has one winner.
 //! - Pointers become tainted while one mutator runs and no other is attached ([`Part::share`]), or in a stopped world
 //!   ([`Part::target`]).
@@ -109,7 +109,7 @@ impl Part<'_> {
     ///
     /// # Safety
     /// Both spines have these parts, and this one's is old if `is_old`. No other mutator is attached, as in the body of
-    /// [`Collecting::while_alone`](super::stop::collecting::Collecting::while_alone): a store of one that read the
+    /// [`Collecting::while_alone`](crate::scavenge::stop::collecting::Collecting::while_alone): a store of one that read the
     /// pointer before it was tainted would reach what is shared.
     pub unsafe fn share(
         &self,

@@ -21,7 +21,7 @@ use gleaner_os::memory;
 use gleaner_work::Deque;
 
 /// Items of a segment.
-pub(super) const SEGMENT_ITEMS: usize = 4094;
+pub(in crate::scavenge) const SEGMENT_ITEMS: usize = 4094;
 /// The most items that are moved to the deque at once.
 const MOST_SHARED: usize = 256;
 /// With fewer items on its stack a worker shares nothing.
@@ -32,7 +32,7 @@ const KEPT_BYTES: usize = 1 << 20;
 /// A grey object, or a chunk of a grey array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub struct Item(pub(super) u64);
+pub struct Item(pub(in crate::scavenge) u64);
 
 const CHUNK_SHIFT: u32 = 40;
 
@@ -178,7 +178,7 @@ impl End {
 
 /// What a worker has that is grey. Spines are scanned before other objects, so that what an array in pieces refers to is
 /// copied in the array's order, as it is of a large array in one piece.
-pub(super) struct Stacks {
+pub(in crate::scavenge) struct Stacks {
     spines: Stack,
     others: Stack,
 }
@@ -228,7 +228,7 @@ impl Stacks {
 }
 
 /// A worker's stack of items, or queue (`trace-order`).
-pub(super) struct Stack {
+pub(in crate::scavenge) struct Stack {
     top: End,
     /// Items below were moved to the deque, or taken as the oldest.
     bottom: End,

@@ -33,7 +33,7 @@ use gleaner_mem::Address;
 use gleaner_mem::object_model::LEAST_BYTES;
 use gleaner_os::memory;
 
-use super::trace::WorkerState;
+use crate::scavenge::trace::WorkerState;
 
 /// Values that are traced before other work is looked at: enough to share with other workers.
 const BATCH: usize = 64;

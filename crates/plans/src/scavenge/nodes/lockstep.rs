@@ -15,7 +15,7 @@ use gleaner_work::MAX_WORKERS;
 #[derive(Clone, Copy, Debug)]
 pub struct Lockstep {
     /// Objects of a turn.
-    pub(super) objects: u32,
+    pub(in crate::scavenge) objects: u32,
     /// Decides the order, together with the number of the phase.
     seed: u64,
     /// How many phases began.
@@ -33,11 +33,11 @@ impl Lockstep {
     }
 
     /// A phase begins.
-    pub(super) fn begin(&mut self) {
+    pub(in crate::scavenge) fn begin(&mut self) {
         self.phases += 1;
     }
 
-    pub(super) fn order(&self, workers: usize) -> Order {
+    pub(in crate::scavenge) fn order(&self, workers: usize) -> Order {
         Order {
             next: (self.seed << 32).wrapping_add(self.phases << 8),
             workers: core::array::from_fn(|index| index as u8),
@@ -47,7 +47,7 @@ impl Lockstep {
 }
 
 /// In which order workers take turns, round for round.
-pub(super) struct Order {
+pub(in crate::scavenge) struct Order {
     /// The state of a sequence (SplitMix64).
     next: u64,
     workers: [u8; MAX_WORKERS],
@@ -56,7 +56,7 @@ pub(super) struct Order {
 
 impl Order {
     /// Each worker once, in another order each time.
-    pub(super) fn round(&mut self) -> impl Iterator<Item = usize> + use<> {
+    pub(in crate::scavenge) fn round(&mut self) -> impl Iterator<Item = usize> + use<> {
         for last in (1..self.count).rev() {
             let other = self.number() % (last as u64 + 1);
             self.workers.swap(last, other as usize);

@@ -5,7 +5,7 @@ use gleaner_mem::header::Header;
 
 /// When a heap is walked over. It says what objects there are, and what references lead to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Edge {
+pub(in crate::scavenge) enum Edge {
     /// For an embedder, between collections.
     Walk,
     /// When a collection begins.
@@ -24,7 +24,7 @@ pub(super) enum Edge {
 
 impl Edge {
     /// For messages and events.
-    pub(super) fn when(self) -> &'static str {
+    pub(in crate::scavenge) fn when(self) -> &'static str {
         match self {
             Edge::Walk => "walking",
             Edge::Before => "before the collection",

@@ -1,7 +1,7 @@
 //! Ephemerons of the precise heap: each makes its value live as far as its key does.
 //!
 //! A pass goes over all of them, and registers those whose keys were not found to live; these are found by their keys
-//! when they are reached ([`waiting`](super::waiting) says how, and why none is missed). So each is looked at a few
+//! when they are reached ([`waiting`](crate::scavenge::waiting) says how, and why none is missed). So each is looked at a few
 //! times, however long the chains are in which the value of one leads to the key of another.
 //!
 //! Where there is no memory for the table of those that wait, passes go over all of them until one finds nothing.
@@ -16,10 +16,10 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_work::Crew;
 
-use super::handles::{Handles, TASK_HANDLES};
 use super::liveness::Liveness;
-use super::trace::{Engine, WithTasks, WorkerState};
-use super::waiting::Waiting;
+use crate::scavenge::handles::{Handles, TASK_HANDLES};
+use crate::scavenge::trace::{Engine, WithTasks, WorkerState};
+use crate::scavenge::waiting::Waiting;
 
 /// The table of one heap.
 pub struct Ephemerons {

@@ -11,10 +11,10 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::large_objects::Generation;
 use gleaner_spaces::precise::regions::{Kind, Region};
 
-pub(super) use super::found::Edge;
-pub use super::found::Found;
-use super::outside::Outside;
-use super::{Scavenge, State};
+pub(in crate::scavenge) use crate::scavenge::checks::found::Edge;
+pub use crate::scavenge::checks::found::Found;
+use crate::scavenge::outside::Outside;
+use crate::scavenge::{Scavenge, State};
 
 impl<F: SlotFormat> Scavenge<F> {
     /// A mutator inside the gate stops all others and visits every object. Nothing moves; `visit` must not use the heap
@@ -28,7 +28,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Visits every object that is no filler and that there is at this edge. The world is stopped, and buffers are
     /// retired.
-    pub(super) fn for_each_object(&self, edge: Edge, visit: &mut dyn FnMut(&Found)) {
+    pub(in crate::scavenge) fn for_each_object(&self, edge: Edge, visit: &mut dyn FnMut(&Found)) {
         for region in self.regions().iter() {
             match edge {
                 _ if !region.kind.is_nursery() => self.walk_bits(edge, region, visit),
@@ -51,7 +51,13 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    pub(super) fn found(&self, edge: Edge, kind: Kind, object: Address, end: Address) -> Found {
+    pub(in crate::scavenge) fn found(
+        &self,
+        edge: Edge,
+        kind: Kind,
+        object: Address,
+        end: Address,
+    ) -> Found {
         let space = kind.name();
         // SAFETY: the callers found an object, or a filler, that begins at `object`.
         let header = unsafe { header::load(object, Ordering::Relaxed) };
@@ -96,7 +102,10 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// A mutator inside the gate stops all others, and does something that leaves the heap as it is: a panic there does
     /// no harm.
-    pub(super) fn with_stopped_world<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
+    pub(in crate::scavenge) fn with_stopped_world<R>(
+        &self,
+        body: impl FnOnce(&mut State) -> R,
+    ) -> R {
         self.gate.leave();
         let _outside = Outside(&self.gate);
         self.collecting.with(&self.gate, |state| {

@@ -9,9 +9,9 @@ use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::regions::{MOST_REGIONS, Region};
 
-use super::Scavenge;
-use super::handles::TASK_HANDLES;
-use super::mutator::Mutator;
+use crate::scavenge::Scavenge;
+use crate::scavenge::handles::TASK_HANDLES;
+use crate::scavenge::mutator::Mutator;
 
 /// Bytes of a space that are one task.
 pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
@@ -137,7 +137,7 @@ impl<'a> Tasks<'a> {
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Visits the root slots of a task, all wide; `Finalizers` and strips have none here.
-    pub(super) fn visit_roots(&self, task: Task<'_>, mut visit: impl FnMut(Address)) {
+    pub(in crate::scavenge) fn visit_roots(&self, task: Task<'_>, mut visit: impl FnMut(Address)) {
         match task {
             // SAFETY: the mutator is stopped.
             Task::Mutator(mutator) => unsafe { mutator.visit_roots(visit) },

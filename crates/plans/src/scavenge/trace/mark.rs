@@ -12,12 +12,12 @@ use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::large_objects::{Fate, Generation};
 use gleaner_spaces::precise::tenured::BlockBuffer;
 
-use super::resize::release;
-use super::roots::{Task, Tasks};
-use super::trace::{Item, Trace, WorkerState, scan_item};
-use super::waiting::{Keys, Nothing, Watch};
-use super::weak::Liveness;
-use super::{Scavenge, State};
+use crate::scavenge::resize::release;
+use crate::scavenge::roots::{Task, Tasks};
+use crate::scavenge::trace::{Item, Trace, WorkerState, scan_item};
+use crate::scavenge::waiting::{Keys, Nothing, Watch};
+use crate::scavenge::weak::Liveness;
+use crate::scavenge::{Scavenge, State};
 
 /// Marks all that can be reached.
 struct Marking<'a, F: SlotFormat, W> {
@@ -132,7 +132,7 @@ impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
 impl<F: SlotFormat> Scavenge<F> {
     /// Marks all that lives, and adopts the marks: afterwards the bits say what lives, in the nursery, too. Returns how
     /// many objects that are.
-    pub(super) fn mark_all(&self, state: &mut State) -> usize {
+    pub(in crate::scavenge) fn mark_all(&self, state: &mut State) -> usize {
         for local in state.engine.worker_states() {
             local.old_buffer = BlockBuffer::default();
         }
@@ -184,7 +184,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Frees the large objects of a generation that were not marked; the others are old from now on.
-    pub(super) fn sweep_large(&self, generation: Generation) {
+    pub(in crate::scavenge) fn sweep_large(&self, generation: Generation) {
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {
             self.large.sweep(generation, |object, (start, bytes)| {
@@ -200,14 +200,14 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Forgets that a large object, whose pages are its own, was reached.
-    pub(super) fn unmark_large(&self, object: Address) {
+    pub(in crate::scavenge) fn unmark_large(&self, object: Address) {
         let word = object.align_down(WORD_BYTES);
         self.bits().clear_starts(word, word.add(WORD_BYTES));
     }
 
     /// After marking, where nothing moves: what was not marked in the old space is free, and so are old large objects.
     /// The young ones are as before, without marks.
-    pub(super) fn reclaim_in_place(&self) {
+    pub(in crate::scavenge) fn reclaim_in_place(&self) {
         self.poison_holes(&self.old);
         // SAFETY: the world is stopped, and the leader is alone.
         unsafe {

@@ -1,5 +1,5 @@
 //! Handles: slots that live until they are dropped, by any thread. What the collector makes of them is its business:
-//! global handles are roots, weak references, ephemerons and finalizers are not ([`weak`](super::weak)).
+//! global handles are roots, weak references, ephemerons and finalizers are not ([`weak`](crate::scavenge::weak)).
 //!
 //! A table with one slot or two for each handle, reserved for the most there can be. Free slots form a list through
 //! their values, which are immediates and so no roots. A handle may be dropped at any time, also while the world is

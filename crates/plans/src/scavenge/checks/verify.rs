@@ -26,12 +26,12 @@ use gleaner_mem::object_model::ELEMENTS;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::regions::Regions;
 
-use super::walk::{Edge, Found};
-use super::{Scavenge, State};
+use crate::scavenge::walk::{Edge, Found};
+use crate::scavenge::{Scavenge, State};
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Checks everything; how many objects there are.
-    pub(super) fn verify_heap(&self, state: &State, edge: Edge) -> usize {
+    pub(in crate::scavenge) fn verify_heap(&self, state: &State, edge: Edge) -> usize {
         Verifier {
             heap: self,
             state,

@@ -21,18 +21,18 @@ use gleaner_os::numa::{self, Refusal};
 use gleaner_os::topology::NodeSet;
 use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS, Region};
 
-use super::mutator::Mutator;
-use super::resize::release;
-use super::{LARGE_BYTES, Scavenge};
+use crate::scavenge::mutator::Mutator;
+use crate::scavenge::resize::release;
+use crate::scavenge::{LARGE_BYTES, Scavenge};
 use crate::shared::record::Record;
 
 /// Where the regions of the nursery end.
-pub(super) struct Ends([Address; MOST_REGIONS]);
+pub(in crate::scavenge) struct Ends([Address; MOST_REGIONS]);
 
 impl<F: SlotFormat> Scavenge<F> {
     /// The memory node that the calling mutator runs on.
     #[inline]
-    pub(super) fn node_here(&self, mutator: &Mutator) -> usize {
+    pub(in crate::scavenge) fn node_here(&self, mutator: &Mutator) -> usize {
         match self.config.cut.nodes {
             1 => 0,
             nodes if self.config.topology.is_synthetic() => mutator.number as usize % nodes,
@@ -49,7 +49,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// The memory node that the thread that leads a collection works for: a mutator's thread, which is where it is. On
     /// a synthetic machine that would say nothing; there it works for the first worker's.
-    pub(super) fn node_of_leader(&self) -> usize {
+    pub(in crate::scavenge) fn node_of_leader(&self) -> usize {
         if self.config.topology.is_synthetic() {
             self.config.homes.of_worker(0)
         } else {
@@ -59,7 +59,12 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// The calling mutator took memory, of which the system may just have given it all.
     #[inline]
-    pub(super) fn note_touched(&self, mutator: &Mutator, taken: (Address, usize), is_new: bool) {
+    pub(in crate::scavenge) fn note_touched(
+        &self,
+        mutator: &Mutator,
+        taken: (Address, usize),
+        is_new: bool,
+    ) {
         if let Some(locality) = &self.locality {
             let ((start, bytes), nodes) = (taken, self.config.topology.nodes());
             if is_new {
@@ -71,7 +76,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Asks the kernel to place the heap's pages as the policies say, before any is touched; on a synthetic machine
     /// nobody is asked. After a refusal they lie where they are touched first.
-    pub(super) fn place_pages(&self) -> Result<(), Refusal> {
+    pub(in crate::scavenge) fn place_pages(&self) -> Result<(), Refusal> {
         let config = &self.config;
         if config.topology.is_synthetic() || config.topology.nodes() == 1 {
             return Ok(());
@@ -118,7 +123,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Under `fragmented-fixed`, when the shares of the fragments changed: places as many pages anew as would be on
     /// another node if fragments lay side by side. Gives their bytes. In a stopped world.
-    pub(super) fn place_shares_anew(&self, before: &Ends) -> usize {
+    pub(in crate::scavenge) fn place_shares_anew(&self, before: &Ends) -> usize {
         if !self.config.cut.shares {
             return 0;
         }
@@ -138,7 +143,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Where the regions of the nursery end at the moment.
-    pub(super) fn nursery_ends(&self) -> Ends {
+    pub(in crate::scavenge) fn nursery_ends(&self) -> Ends {
         let mut ends = Ends([Address::NULL; MOST_REGIONS]);
         for (end, region) in ends.0.iter_mut().zip(self.nursery.regions().iter()) {
             *end = region.space.end();
@@ -148,7 +153,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// The regions of the nursery ended there, and some end lower now: what lies between goes back to the system. In a
     /// stopped world.
-    pub(super) fn release_above(&self, ends: &Ends) {
+    pub(in crate::scavenge) fn release_above(&self, ends: &Ends) {
         for (region, &end) in self.nursery.regions().iter().zip(&ends.0) {
             let low = region.space.end();
             let zero = release(low, end);
@@ -162,7 +167,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// After a collection, in a stopped world: memory goes to the fragments whose nodes lacked it.
-    pub(super) fn balance(&self, record: &mut Record) {
+    pub(in crate::scavenge) fn balance(&self, record: &mut Record) {
         if self.config.cut.nodes == 1 {
             return;
         }

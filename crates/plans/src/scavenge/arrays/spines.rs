@@ -12,9 +12,9 @@ use gleaner_mem::header::Header;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES, Claim};
 
-use super::Scavenge;
-use super::parts::Target;
-use super::trace::{CHUNK_POINTERS, Item, WorkerState};
+use crate::scavenge::Scavenge;
+use crate::scavenge::parts::Target;
+use crate::scavenge::trace::{CHUNK_POINTERS, Item, WorkerState};
 
 /// A task's share of the space of arraylets. A chunk of numbers costs a look; a task for each would be most of a scavenge
 /// beside large arrays of numbers.
@@ -29,7 +29,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// stopped world.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn scan_spine(
+    pub(in crate::scavenge) unsafe fn scan_spine(
         &self,
         header: Header,
         item: Item,
@@ -96,20 +96,23 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// The slots of an arraylet of references.
-    pub(super) fn slots_of(&self, arraylet: Address) -> impl Iterator<Item = Address> + use<F> {
+    pub(in crate::scavenge) fn slots_of(
+        &self,
+        arraylet: Address,
+    ) -> impl Iterator<Item = Address> + use<F> {
         let slots = self.model.pieces.arraylet_bytes() / F::BYTES;
         (0..slots).map(move |index| arraylet.add(index * F::BYTES))
     }
 
     /// How many strips of [`ARRAYLET_STRIP_BYTES`] the space of arraylets has, for tasks.
-    pub(super) fn arraylet_strips(&self) -> usize {
+    pub(in crate::scavenge) fn arraylet_strips(&self) -> usize {
         let reached = |space: &Arraylets| space.reached().offset_from(space.start());
         let bytes = self.arraylets.as_ref().map_or(0, reached);
         bytes.div_ceil(ARRAYLET_STRIP_BYTES)
     }
 
     /// The chunks with slots in a strip of the space of arraylets.
-    pub(super) fn chunks_of_strip(
+    pub(in crate::scavenge) fn chunks_of_strip(
         &self,
         strip: usize,
     ) -> impl Iterator<Item = (Address, Address)> + '_ {
@@ -120,7 +123,11 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Visits the slots of old arraylets that lie on dirty cards of a strip, and cleans the cards.
-    pub(super) fn take_dirty_slots(&self, strip: usize, mut visit: impl FnMut(Address)) {
+    pub(in crate::scavenge) fn take_dirty_slots(
+        &self,
+        strip: usize,
+        mut visit: impl FnMut(Address),
+    ) {
         for (low, high) in self.chunks_of_strip(strip) {
             self.cards.take_dirty(low, high, |low, high| {
                 for arraylet in self.arraylets().old_in(low, high) {
@@ -133,7 +140,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// A scavenge begins, in a stopped world.
-    pub(super) fn begin_arraylets(&self) {
+    pub(in crate::scavenge) fn begin_arraylets(&self) {
         if let Some(arraylets) = &self.arraylets {
             // SAFETY: the world is stopped, and the leader is alone.
             unsafe { arraylets.begin_scavenge() };
@@ -141,7 +148,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// A scavenge is over: young arraylets that no live spine points at are free.
-    pub(super) fn settle_young_arraylets(&self) {
+    pub(in crate::scavenge) fn settle_young_arraylets(&self) {
         if let Some(arraylets) = &self.arraylets {
             // SAFETY: the world is stopped, and the leader is alone.
             unsafe { arraylets.finish_scavenge(|arraylet| self.poison_arraylet(arraylet)) };
@@ -149,7 +156,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Before marking: nothing is claimed.
-    pub(super) fn unclaim_arraylets(&self) {
+    pub(in crate::scavenge) fn unclaim_arraylets(&self) {
         if let Some(arraylets) = &self.arraylets {
             // SAFETY: the world is stopped, and the leader is alone.
             unsafe { arraylets.begin_marking() };
@@ -157,7 +164,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// When everything was collected: arraylets that no live spine points at are free. If `all_old`, the others are old.
-    pub(super) fn sweep_arraylets(&self, all_old: bool) {
+    pub(in crate::scavenge) fn sweep_arraylets(&self, all_old: bool) {
         if let Some(arraylets) = &self.arraylets {
             let dies = |arraylet| self.poison_arraylet(arraylet);
             // SAFETY: the world is stopped, and the leader is alone.
