@@ -44,15 +44,6 @@ pub enum Tier {
 impl Tier {
     /// Every tier.
     pub const ALL: [Tier; 3] = [Tier::User, Tier::Tuning, Tier::Testing];
-
-    /// The name that the docs use.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Tier::User => "user",
-            Tier::Tuning => "tuning",
-            Tier::Testing => "testing",
-        }
-    }
 }
 
 /// What becomes of an option that serves only the other kind of heap.

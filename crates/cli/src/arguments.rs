@@ -176,13 +176,15 @@ pub(crate) struct HeapArgs {
     pub(crate) json: bool,
 }
 
-/// Show every option with its effective value
+/// Show the options with their effective values
 ///
-/// The values are the defaults, changed by GLEANER_OPTIONS and then by --opt.
+/// The values are the defaults, changed by GLEANER_OPTIONS and then by --opt. Shown are the options for people who run a
+/// program, and whatever is set.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gleaner options
+  gleaner options --all                      also what papers measured, and what finds bugs
   gleaner options --opt heap-limit=2g        check how a value is read
   GLEANER_OPTIONS=sweep=eager,markers=2 gleaner options
 
@@ -193,6 +195,9 @@ pub(crate) struct OptionsArgs {
     /// Set an option; may be repeated
     #[arg(long = "opt", value_name = "NAME=VALUE")]
     pub(crate) options: Vec<String>,
+    /// Show every option
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) all: bool,
     /// Print the reference page of the documentation, with the defaults
     #[arg(long)]
     pub(crate) markdown: bool,

@@ -60,7 +60,7 @@ pub(crate) fn run(args: OptionsArgs) -> Result<(), Failure> {
     let text = if args.markdown {
         markdown()
     } else {
-        table(&effective.options)
+        table(&effective.options, args.all)
     };
     print(&text)
 }
@@ -73,12 +73,19 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::refused(format_args!("standard output: {error}")))
 }
 
-/// The options by tier, each with its effective value.
-fn table(options: &Options) -> String {
+/// The options by tier, each with its effective value: those for people who run a program and those that are set, or all.
+fn table(options: &Options, all: bool) -> String {
     let mut text = String::from("Set with --opt NAME=VALUE or GLEANER_OPTIONS=NAME=VALUE,...\n");
+    let mut hidden = 0;
     for tier in Tier::ALL {
-        let _ = writeln!(text, "\n{} options", tier.as_str());
-        for info in TABLE.iter().filter(|info| info.tier == tier) {
+        let of_tier = TABLE.iter().filter(|info| info.tier == tier);
+        let (shown, left_out): (Vec<_>, Vec<_>) = of_tier
+            .partition(|info| all || tier == Tier::User || (info.value)(options) != info.default());
+        hidden += left_out.len();
+        if !shown.is_empty() {
+            let _ = writeln!(text, "\n{}", heading(tier));
+        }
+        for info in shown {
             let value = (info.value)(options);
             let default = info.default();
             let changed = if value == default {
@@ -92,6 +99,12 @@ fn table(options: &Options) -> String {
             let _ = writeln!(text, "      accepted: {}", info.accepted);
             let _ = writeln!(text, "      heaps: {}", info.serves.as_str());
         }
+    }
+    if hidden > 0 {
+        let _ = writeln!(
+            text,
+            "\n{hidden} more options repeat what a paper measured, or help to find a bug: gleaner options --all shows them."
+        );
     }
     text
 }

@@ -6,6 +6,7 @@ mod support;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 
+use gleaner_base::options::{TABLE, Tier};
 use support::*;
 
 #[test]
@@ -38,10 +39,39 @@ fn effective_values_come_from_the_environment_then_the_command_line() {
         "  markers=3 (default 0)\n",
         "  sweep=eager (default lazy)\n",
         "  heap-limit=64m (default 0)\n",
-        "  prefetch=edges\n",
+        "  log=none\n",
     ] {
         assert!(text.contains(line), "no {line:?} in {text}");
     }
+}
+
+#[test]
+fn options_for_measuring_are_shown_if_they_are_set_or_all_are_asked_for() {
+    let names = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
+        let named =
+            lines.filter_map(|line| line.split_once('=').filter(|_| !line.starts_with(' ')));
+        named.map(|(name, _)| name.to_owned()).collect()
+    };
+    let all = names(&assert_succeeds(&run(&["options", "--all"])));
+    assert_eq!(all.len(), TABLE.len());
+    let usual = assert_succeeds(&run(&["options"]));
+    let users = TABLE.iter().filter(|info| info.tier == Tier::User);
+    assert!(names(&usual).iter().eq(users.map(|info| info.name)));
+    let more = format!("\n{} more options ", all.len() - names(&usual).len());
+    assert!(usual.contains(&more) && usual.contains("gleaner options --all"));
+    let set = names(&assert_succeeds(&run(&[
+        "options",
+        "--opt",
+        "look-ahead=2",
+    ])));
+    assert_eq!(set.len(), names(&usual).len() + 1);
+    assert!(set.contains(&"look-ahead".to_owned()));
+    assert_fails(
+        &run(&["options", "--all", "--markdown"]),
+        2,
+        "cannot be used with",
+    );
 }
 
 #[test]
