@@ -162,109 +162,109 @@ macro_rules! option_table {
 }
 
 option_table! {
-    /// The heap never holds more than so many bytes; when it is full, the program is told that memory is out.
+    /// The most bytes that the heap may hold. A heap that is full and cannot be collected further reports out of memory.
     heap_limit: usize = 0, "heap-limit", User, Both, None, size(1 << 20, "no limit; precise: a quarter of the memory, at most 8g and what the references reach");
-    /// The heap starts with so many bytes, and no collection happens before they are used.
+    /// The size of the heap at the start, in bytes. No collection happens before these bytes are used.
     initial_heap: usize = 0, "initial-heap", User, Libgc, None, size(1, "grows from nothing");
-    /// Between two collections the program allocates about twice what lives with pointers, divided by this: 1 is fast, 10 is small.
+    /// How rarely the heap is collected: between two collections the program allocates about twice the live bytes with pointers, divided by this number. 1 is fast, 10 is small.
     free_space_divisor: u32 = 3, "free-space-divisor", User, Libgc, None, number(1, 1000, "");
-    /// By what rule the program allocates between two collections: by that divisor, or so that memory is traded for time.
+    /// The rule for how much is allocated between two collections: `divisor` follows free-space-divisor, `balanced` trades memory for time.
     heap_sizing: HeapSizing = HeapSizing::Divisor, "heap-sizing", User, Libgc, Some("Kirisame et al., OOPSLA 2022"), Accepted::Choice(HeapSizing::NAMES);
-    /// Under heap-sizing=balanced a gigabyte more is taken where it saves so many hundredths of a processor.
+    /// The price of memory under heap-sizing=balanced: the heap takes a gigabyte more if that saves this many hundredths of a processor.
     heap_price: u32 = 100, "heap-price", User, Libgc, Some("Kirisame et al., OOPSLA 2022"), number(1, 1_000_000, "");
     /// How many threads mark in parallel.
     markers: u32 = 0, "markers", User, Libgc, None, number(0, 64, "as many as pay, at most 16");
-    /// How many threads collect together at most: they copy, mark and update.
+    /// The most threads that collect together. They copy, mark and update references.
     workers: u32 = 0, "workers", User, Precise, None, number(0, 64, "one per processor, at most 16");
-    /// How many of them take part in a collection: as many as pay, which is found out, or all.
+    /// How many of the workers take part in a collection: as many as pay, which the heap finds out, or all.
     crew: Crew = Crew::Auto, "crew", User, Precise, Some("OOPSLA 2012, section 4.6"), Accepted::Choice(Crew::NAMES);
-    /// How a precise heap is collected: naps places its memory on the nodes of the machine, scavenge leaves that to it.
+    /// How a precise heap is collected: `naps` places its memory on the memory nodes of the machine, `scavenge` leaves that to the system.
     plan: Plan = Plan::Scavenge, "plan", User, Precise, Some("ASPLOS 2013"), Accepted::Choice(Plan::NAMES);
-    /// How wide references in objects are: 8 bytes, or 4, which reach 16 GB.
+    /// The width of references in objects: 8 bytes, or 4 bytes, which reach 16 GB.
     refs: References = References::Wide, "refs", User, Precise, None, Accepted::Choice(References::NAMES);
-    /// So many bytes of the heap are for the young generation, at first if `resize` is on.
+    /// The size of the young generation in bytes. With `resize` this is its first size.
     young: usize = 0, "young", User, Precise, Some("ASPLOS 2013, section 2.1"), size(192 << 10, "a third of the limit, at most 64m");
-    /// After how many collections unused memory goes back to the system; in a precise heap, after how many of everything.
+    /// After how many collections unused memory goes back to the system. A precise heap counts full collections.
     release_after: u32 = 6, "release-after", User, Both, None, number(0, 255, "never");
     /// Whether the heap asks the system for huge pages.
     huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);
-    /// Prints one block of statistics when the program ends.
+    /// Prints statistics when the program ends.
     stats: bool = false, "stats", User, Libgc, None, SWITCH;
-    /// Appends one JSON line per phase of each collection to this file, until the program closes it.
+    /// Appends one line of JSON for each phase of each collection to this file.
     log: FilePath = FilePath::NONE, "log", User, Both, None, Accepted::Path(FilePath::LONGEST);
-    /// Writes what lives, and what keeps it alive, to this file, for `gleaner heap`; %p in it is the process, %n a number that counts.
+    /// Writes the live objects, and what keeps each alive, to this file, which `gleaner heap` reads. %p stands for the process, %n for a number that counts up.
     snapshot: FilePath = FilePath::NONE, "snapshot", User, Libgc, None, Accepted::Path(FilePath::LONGEST);
-    /// When one is written: where a quarter more lives than in the last; as the program exits; after SIGUSR2; always.
+    /// When a snapshot is written: when a quarter more is live than in the last one, when the program exits, after SIGUSR2, or after each collection.
     snapshot_at: SnapshotAt = SnapshotAt::Peak, "snapshot-at", User, Libgc, None, Accepted::Choice(SnapshotAt::NAMES);
-    /// The process whose snapshots have that very name; others, as those that it starts, put a point and their number behind it.
+    /// The process that writes its snapshots under exactly that name. Other processes, such as its children, append a dot and their number.
     snapshot_process: u32 = 0, "snapshot-process", Tuning, Libgc, None, number(0, 1 << 30, "the first in which the heap starts");
-    /// When the marker asks the cache for an object that it will look at; auto: as edges or fifo, whichever marked faster lately.
+    /// When the marker prefetches an object that it will look at. `auto`: as `edges` or `fifo`, whichever marked faster lately.
     mark_prefetch: MarkPrefetch = MarkPrefetch::Edges, "prefetch", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(MarkPrefetch::NAMES);
-    /// Whether the collector asks the cache for an object when it finds a reference to it.
+    /// Whether the collector prefetches an object when it finds a reference to it.
     prefetch: Prefetch = Prefetch::Edges, "prefetch", Tuning, Precise, Some("ISMM 2007, edge enqueuing"), Accepted::Choice(Prefetch::NAMES);
     /// Which caches a prefetch fills: all levels, or as little as possible.
     prefetch_hint: PrefetchHint = PrefetchHint::T0, "prefetch-hint", Tuning, Libgc, Some("ISMM 2000, appendix A"), Accepted::Choice(PrefetchHint::NAMES);
-    /// Whether the pointer pushed last, and so scanned first, is the one prefetched first.
+    /// Whether the pointer that was pushed last, and is scanned first, is prefetched first.
     push_order: PushOrder = PushOrder::Natural, "push-order", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(PushOrder::NAMES);
-    /// So many cache lines ahead of the scan of an object are prefetched.
+    /// How many cache lines ahead of the scan of an object are prefetched.
     look_ahead: u32 = 1, "look-ahead", Tuning, Libgc, Some("ISMM 2000, section 4"), number(0, 16, "off");
     /// How many grey objects wait in the queue of prefetch=fifo.
     fifo_length: u32 = 16, "fifo-length", Tuning, Libgc, None, Accepted::Number { least: 1, most: 64, power_of_two: true, zero: "" };
-    /// How many objects, or a few more, wait for their marks to be checked in the queue of prefetch=edges.
+    /// How many references, give or take a few, wait for their marks to be checked under prefetch=edges.
     edges_length: u32 = 64, "edges-length", Tuning, Libgc, Some("ISMM 2007, edge enqueuing"), Accepted::Number { least: 2, most: 64, power_of_two: true, zero: "" };
     /// When unmarked objects become free cells: before the program resumes, or when an allocation needs them.
     sweep: Sweep = Sweep::Lazy, "sweep", Tuning, Libgc, Some("ISMM 2000, section 5"), Accepted::Choice(Sweep::NAMES);
-    /// The sweep fetches memory so many bytes ahead of the free cells that it links.
+    /// How many bytes ahead of the free cells that it links the sweep fetches memory.
     sweep_ahead: u32 = 2048, "sweep-ahead", Tuning, Libgc, None, number(0, 64 << 10, "off");
-    /// So many bytes, at most a sixty-fourth of the heap, are asked of the system before they are written for the first time.
+    /// How many bytes the heap asks of the system before they are first written, at most a sixty-fourth of the heap.
     populate_ahead: usize = 256 << 10, "populate-ahead", Tuning, Libgc, None, size(16 << 10, "off");
-    /// Where cells go that a thread frees while its list has enough: into a magazine, shared when it is full, or to all one by one.
+    /// Where cells go that a thread frees while its list is long enough: into a magazine that is shared when it is full, or one by one to a shared list.
     freed_cells: FreedCells = FreedCells::Magazines, "freed-cells", Tuning, Libgc, Some("Bonwick and Adams, USENIX ATC 2001"), Accepted::Choice(FreedCells::NAMES);
-    /// The mark stacks together never hold more than so many bytes; a full stack costs a re-scan.
+    /// The most bytes of all mark stacks together. A stack that is full costs a re-scan.
     mark_arena: usize = 0, "mark-arena", Tuning, Libgc, None, size(64 << 10, "chosen from the heap's size");
-    /// Small objects come from free lists that belong to the thread, without a lock.
+    /// Whether threads allocate small objects from free lists of their own, without a lock.
     thread_lists: bool = true, "thread-lists", Tuning, Libgc, None, SWITCH;
-    /// How the old generation is collected: everything slides together, or what lives stays and the holes are filled.
+    /// How the old generation is collected: all live objects slide together, or they stay and the holes are filled.
     old: OldPolicy = OldPolicy::MarkCompact, "old", Tuning, Precise, Some("ASPLOS 2013, section 2.4"), Accepted::Choice(OldPolicy::NAMES);
-    /// Whether the young generation is collected by itself; auto: while that costs less than to collect everything.
+    /// Whether the young generation is collected by itself. `auto`: while that costs less than collecting everything.
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
-    /// Whether collections may keep the marks of the one before, and reclaim only what was allocated since.
+    /// Whether a collection may keep the marks of the one before, and reclaim only what was allocated since.
     mark_generations: MarkGenerations = MarkGenerations::Asked, "generations", User, Libgc, Some("ISMM 2000, section 6"), Accepted::Choice(MarkGenerations::NAMES);
-    /// How the heap learns where marks are kept which pages were written: from what the kernel offers, in this order.
+    /// How the heap learns which pages were written, where collections keep marks: the first that the kernel offers, in this order.
     write_watch: WriteWatch = WriteWatch::Auto, "write-watch", Tuning, Libgc, None, Accepted::Choice(WriteWatch::NAMES);
     /// When the memory of fresh objects is zeroed, and by whom.
     zeroing: Zeroing = Zeroing::HotPath, "zeroing", Tuning, Precise, Some("OOPSLA 2011"), Accepted::Choice(Zeroing::NAMES);
     /// What zeroes blocks of memory and large objects.
     zeroing_kernel: ZeroingKernel = ZeroingKernel::Auto, "zeroing-kernel", Tuning, Both, Some("OOPSLA 2011, section 6.1"), Accepted::Choice(ZeroingKernel::NAMES);
-    /// So many bytes ahead of allocation are zeroed at a time under zeroing=window.
+    /// How many bytes ahead of allocation are zeroed at a time under zeroing=window.
     zeroing_window: usize = 512, "zeroing-window", Tuning, Precise, None, size(64, "512");
-    /// A zeroing thread keeps so many bytes ahead of the mutators at most.
+    /// The most bytes that a zeroing thread may be ahead of the mutators.
     zeroing_lead: usize = 0, "zeroing-lead", Tuning, Precise, None, size(64 << 10, "all of eden");
     /// How many threads zero under zeroing=concurrent-static and concurrent-racing.
     zeroing_threads: u32 = 2, "zeroing-threads", Tuning, Precise, Some("OOPSLA 2011, section 6.2"), Accepted::Number { least: 1, most: 16, power_of_two: false, zero: "" };
     /// Which grey object is scanned next: the one that was found last, or first.
     trace_order: TraceOrder = TraceOrder::Depth, "trace-order", Tuning, Precise, Some("ASPLOS 2013, section 2.3.2"), Accepted::Choice(TraceOrder::NAMES);
-    /// How the threads that collect take tasks: without a lock, or under one; the paper's baseline has that and parking=monitor.
+    /// How the collecting threads take tasks: without a lock, or under one. The paper's baseline is locked, with parking=monitor.
     task_queue: TaskQueue = TaskQueue::LockFree, "task-queue", Tuning, Precise, Some("ASPLOS 2013, section 3.1.1"), Accepted::Choice(TaskQueue::NAMES);
-    /// How the threads that collect wait for work: all on one monitor, as in the paper's baseline, or each on a futex.
+    /// How the collecting threads wait for work: all on one monitor, as in the paper's baseline, or each on a futex.
     parking: Parking = Parking::Futex, "parking", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), Accepted::Choice(Parking::NAMES);
     /// The memory nodes and processors that the heap is set up for: the host's, or a synthetic machine's as hwloc writes it.
     topology: Machine = Machine::Host, "topology", Tuning, Precise, Some("ASPLOS 2013, section 3.2"), Accepted::Machine;
-    /// On which memory nodes the young generation lies; auto: as the plan has it.
+    /// On which memory nodes the young generation lies. `auto`: as the plan says.
     pages: Pages = Pages::Auto, "pages", Tuning, Precise, Some("ASPLOS 2013, section 3.2"), Accepted::Choice(Pages::NAMES);
-    /// On which the others lie: those cannot be fragmented, since objects slide together in them.
+    /// On which memory nodes the other spaces lie. The old space cannot be fragmented, since its objects slide together.
     old_pages: OldPages = OldPages::Auto, "old-pages", Tuning, Precise, Some("ASPLOS 2013, section 3.2"), Accepted::Choice(OldPages::NAMES);
-    /// The generations change their sizes as the program needs.
+    /// Whether the generations change their sizes as the program needs.
     resize: bool = true, "resize", Tuning, Precise, None, SWITCH;
     /// How many collections of the young generation an object survives before the next one makes it old.
     tenure: u32 = 1, "tenure", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), number(0, 15, "the first one does");
-    /// So many bytes at a time are taken by a mutator to allocate in.
+    /// How many bytes a mutator takes at a time to allocate in.
     tlab: usize = 32 << 10, "tlab", Tuning, Precise, Some("ASPLOS 2013, section 2.2"), size(64, "each object by itself");
-    /// How arrays lie in memory: in one piece, or in pieces of one size behind a spine, which alone needs room side by side.
+    /// How arrays lie in memory: in one piece, or in pieces of one size behind a spine.
     arrays: Arrays = Arrays::Contiguous, "arrays", User, Precise, Some("PLDI 2010, section 7.1.1"), Accepted::Choice(Arrays::NAMES);
-    /// Which arrays are not in one piece; their types can be excluded one by one, too.
+    /// Which arrays are cut into pieces. Single types can be excluded, too.
     array_kinds: ArrayKinds = ArrayKinds::All, "array-kinds", Tuning, Precise, Some("PLDI 2010, section 7.1.2"), Accepted::Choice(ArrayKinds::NAMES);
-    /// So many bytes of an array lie in its spine, where they are accessed directly.
+    /// How many bytes of an array lie in its spine, where they are accessed directly.
     first_n: u32 = 0, "first-n", Tuning, Precise, Some("PLDI 2010, section 4.3"), Accepted::Number { least: 64, most: 1 << 18, power_of_two: true, zero: "as arrays has it" };
     /// Bytes of an arraylet.
     arraylet: u32 = 0, "arraylet", Tuning, Precise, Some("PLDI 2010, section 4.1"), Accepted::Number { least: 256, most: 4096, power_of_two: true, zero: "as arrays has it" };
@@ -276,25 +276,25 @@ option_table! {
     fast_copy: Optimisation = Optimisation::Auto, "fast-copy", Tuning, Precise, Some("PLDI 2010, section 4.6"), Accepted::Choice(Optimisation::NAMES);
     /// Whole arraylets that are copied are shared until one of the arrays is written.
     copy_on_write: Optimisation = Optimisation::Auto, "copy-on-write", Tuning, Precise, Some("PLDI 2010, section 4.7"), Accepted::Choice(Optimisation::NAMES);
-    /// A report about arrays, and what cutting them into pieces saves: all is collected for it each time so many bytes were allocated.
+    /// Reports on arrays, and on what cutting them into pieces saves, at a full collection each time this many bytes were allocated.
     array_report: usize = 0, "array-report", Tuning, Precise, Some("PLDI 2010, section 6 and Table 4"), size(64 << 10, "no report");
-    /// So many bytes of addresses are reserved for the heap; at multiples of 4g, where no limit counts addresses, up to 6g more, unused.
+    /// How many bytes of addresses are reserved for the heap. For multiples of 4g, where no limit counts addresses, up to 6g more stay unused.
     reserve: usize = 0, "reserve", Tuning, Libgc, None, size(16 << 20, "chosen from the limit and the machine");
     /// Checks the heap's invariants at the edges between phases.
     verify: Verify = Verify::Off, "verify", Testing, Both, None, Accepted::Choice(Verify::NAMES);
     /// Collects at every n-th allocation.
     stress: u32 = 0, "stress", Testing, Both, None, number(0, u32::MAX, "off");
-    /// So many allocations pass before `stress` begins to count: some runtimes cannot stand a collection earlier.
+    /// How many allocations pass before `stress` begins to count. Some runtimes do not survive an earlier collection.
     stress_after: u32 = 64, "stress-after", Testing, Libgc, None, number(0, u32::MAX, "at once");
-    /// Overwrites what is freed, so that a use after free shows.
+    /// Overwrites freed memory, so that a use after free shows.
     poison: bool = false, "poison", Testing, Both, None, SWITCH;
-    /// Evacuated memory is without access for so many collections: stale references fault; allocations are checked.
+    /// For how many collections evacuated memory has no access: a stale reference faults. Allocations are checked.
     quarantine: u32 = 0, "quarantine", Testing, Precise, None, number(0, 64, "off");
-    /// Behind the length of an array in pieces lies memory without access: what takes it for one in one piece faults, and is reported.
+    /// Puts memory without access behind the length of an array in pieces: code that takes the array for one in one piece faults, and is reported.
     array_guard: bool = false, "array-guard", Testing, Precise, Some("PLDI 2010, section 5.3"), SWITCH;
-    /// One thread does the work of all that collect, each in its turn so many objects, so that counts by node repeat.
+    /// One thread does the work of all collecting threads, this many objects each in turn, so that counts by memory node repeat.
     lockstep: u32 = 0, "lockstep", Testing, Precise, Some("ASPLOS 2013, section 4.2"), number(0, 1 << 20, "off");
-    /// In which order they take turns under `lockstep`.
+    /// The order in which the collecting threads take turns under `lockstep`.
     lockstep_seed: u32 = 1, "lockstep-seed", Testing, Precise, None, Accepted::Number { least: 1, most: u32::MAX, power_of_two: false, zero: "" };
     /// Makes the named places fail, each once, at their n-th visit.
     fault: FaultPlan = FaultPlan::NONE, "fault", Testing, Both, None, Accepted::Faults;
