@@ -96,7 +96,7 @@ impl Geometry {
     }
 
     /// Bytes of the whole arraylets in a range of one array that are copied to whole arraylets of another.
-    pub(in crate::scavenge) fn shareable(&self, from: usize, to: usize, bytes: usize) -> usize {
+    pub(super) fn shareable(&self, from: usize, to: usize, bytes: usize) -> usize {
         let arraylet = 1 << self.arraylet_shift;
         if !from.abs_diff(to).is_multiple_of(arraylet) {
             return 0;

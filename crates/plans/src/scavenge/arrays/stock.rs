@@ -255,7 +255,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// A part of a spine.
     #[inline]
-    pub(in crate::scavenge) fn part(&self, spine: Address, number: usize) -> Part<'_> {
+    pub(super) fn part(&self, spine: Address, number: usize) -> Part<'_> {
         Part {
             pieces: &self.model.pieces,
             arraylets: self.arraylets(),
@@ -298,7 +298,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// All slots of an arraylet may refer to young objects.
-    pub(in crate::scavenge) fn dirty_arraylet(&self, arraylet: Address) {
+    pub(super) fn dirty_arraylet(&self, arraylet: Address) {
         for offset in (0..self.model.pieces.arraylet_bytes()).step_by(CARD_BYTES) {
             self.cards.dirty(arraylet.add(offset));
         }
@@ -344,7 +344,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
 impl Request {
     /// Of arraylets.
-    pub(in crate::scavenge) fn arraylets(contents: Contents, bytes: usize) -> Request {
+    pub(super) fn arraylets(contents: Contents, bytes: usize) -> Request {
         Request {
             bytes,
             place: Place::Arraylets(contents),

@@ -6,12 +6,12 @@ use gleaner_mem::Address;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::scavenge) struct Last {
     /// Null for nothing that is left to look at.
-    pub(in crate::scavenge) object: Address,
-    pub(in crate::scavenge) bytes: usize,
+    pub(super) object: Address,
+    pub(super) bytes: usize,
     /// Its caller is to write all of it.
-    pub(in crate::scavenge) unwritten: bool,
+    pub(super) unwritten: bool,
     /// A guard lies behind it.
-    pub(in crate::scavenge) guarded: bool,
+    pub(super) guarded: bool,
 }
 
 impl Default for Last {

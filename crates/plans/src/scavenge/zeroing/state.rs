@@ -25,17 +25,17 @@ use crate::shared::record::Record;
 
 /// Rounds of spinning, 10 to 50 microseconds, in which mutators take another buffer or will not soon: a sleep, with the
 /// call that ends it, costs as much.
-pub(in crate::scavenge) const SPINS: u32 = 500;
+pub(super) const SPINS: u32 = 500;
 /// How often at most the system is asked who waits for processors, in nanoseconds.
-pub(in crate::scavenge) const CONTENTION_INTERVAL: u64 = 100_000_000;
+pub(super) const CONTENTION_INTERVAL: u64 = 100_000_000;
 
 /// Whether others want the processors. The collector's, in stopped worlds.
 #[derive(Clone, Copy, Default, Debug)]
 pub(in crate::scavenge) struct Contention {
     /// When the system was asked last, and what it said.
-    pub(in crate::scavenge) asked_ns: u64,
-    pub(in crate::scavenge) waited_ns: u64,
-    pub(in crate::scavenge) high: bool,
+    pub(super) asked_ns: u64,
+    pub(super) waited_ns: u64,
+    pub(super) high: bool,
 }
 
 impl Contention {
@@ -48,7 +48,7 @@ impl Contention {
     }
 
     /// Whether threads waited for a processor for more than a tenth of the time lately.
-    pub(in crate::scavenge) fn is_high(&mut self, now_ns: u64) -> bool {
+    pub(super) fn is_high(&mut self, now_ns: u64) -> bool {
         let passed = now_ns.saturating_sub(self.asked_ns);
         if passed >= CONTENTION_INTERVAL
             && let Some(waited) = contention::waited_ns()
@@ -63,29 +63,29 @@ impl Contention {
 
 /// How eden is zeroed.
 pub struct Zeroing {
-    pub(in crate::scavenge) policy: Policy,
+    pub(super) policy: Policy,
     /// What zeroes memory that is used soon.
-    pub(in crate::scavenge) soon: Choice,
+    pub(super) soon: Choice,
     /// What zeroes past the caches.
-    pub(in crate::scavenge) past: Choice,
+    pub(super) past: Choice,
     /// What zeroing threads use.
-    pub(in crate::scavenge) ahead: Choice,
+    pub(super) ahead: Choice,
     /// How long `past` takes for a MB, in nanoseconds; 0 when it was not measured.
-    pub(in crate::scavenge) past_ns: u64,
-    pub(in crate::scavenge) window: usize,
-    pub(in crate::scavenge) lead: usize,
-    pub(in crate::scavenge) processors: usize,
+    pub(super) past_ns: u64,
+    pub(super) window: usize,
+    pub(super) lead: usize,
+    pub(super) processors: usize,
     /// A [`Mode`], by its place in [`MODES`]. Written in stopped worlds, read by mutators and zeroing threads.
-    pub(in crate::scavenge) mode: AtomicU8,
+    pub(super) mode: AtomicU8,
     /// What zeroing threads did, as [`Zeroed::ahead`]; each adds its own.
-    pub(in crate::scavenge) did_ahead: [AtomicU64; 5],
+    pub(super) did_ahead: [AtomicU64; 5],
     /// The time-stamp counter and the clock when the heap was made.
-    pub(in crate::scavenge) began: (u64, u64),
+    pub(super) began: (u64, u64),
     /// What is known of each fragment of eden.
     pub(super) fragments: Vec<ZeroingFragment>,
 }
 
-pub(in crate::scavenge) const MODES: [Mode; 5] = [
+pub(super) const MODES: [Mode; 5] = [
     Mode::HotPath,
     Mode::Window,
     Mode::Bulk,
@@ -104,7 +104,7 @@ pub fn fragment_of(config: &Config, thread: usize) -> usize {
 }
 
 /// How many zeroing threads each fragment of eden has.
-pub(in crate::scavenge) fn threads_of_each(policy: Policy, wanted: u32) -> usize {
+pub(super) fn threads_of_each(policy: Policy, wanted: u32) -> usize {
     match policy {
         Policy::HotPath | Policy::Window | Policy::Bulk | Policy::NonTemporal => 0,
         Policy::Concurrent | Policy::Adaptive | Policy::Auto => 1,
@@ -215,7 +215,7 @@ impl Zeroing {
     }
 
     /// Nanoseconds of so many ticks.
-    pub(in crate::scavenge) fn nanoseconds(&self, ticks: u64) -> u64 {
+    pub(super) fn nanoseconds(&self, ticks: u64) -> u64 {
         let passed = clock::ticks_since(self.began.0).max(1);
         let ns = clock::monotonic_ns() - self.began.1;
         (u128::from(ticks) * u128::from(ns) / u128::from(passed)) as u64
@@ -239,7 +239,7 @@ impl Zeroing {
     }
 
     /// What the mode is from now on; what lies free in eden is zeroed in that mode. In a stopped world.
-    pub(in crate::scavenge) fn begin_round(&self, mode: Mode, eden: &Fragmented) {
+    pub(super) fn begin_round(&self, mode: Mode, eden: &Fragmented) {
         self.mode.store(place(mode), Ordering::Relaxed);
         for (fragment, space) in self.fragments.iter().zip(eden.fragments()) {
             fragment.note_top(space.top());
@@ -254,11 +254,11 @@ impl Zeroing {
         }
     }
 
-    pub(in crate::scavenge) fn threads(&self) -> usize {
+    pub(super) fn threads(&self) -> usize {
         self.fragments[0].rounds.design().threads
     }
 
-    pub(in crate::scavenge) fn all_rounds(&self) -> impl Iterator<Item = &Ahead> {
+    pub(super) fn all_rounds(&self) -> impl Iterator<Item = &Ahead> {
         self.fragments.iter().map(|fragment| &fragment.rounds)
     }
 
@@ -274,12 +274,7 @@ impl Zeroing {
 
     /// What happened since the last collection, and what was decided. Without a choice and with nothing to count there
     /// is nothing to say.
-    pub(in crate::scavenge) fn report(
-        &self,
-        record: &mut Record,
-        zeroed: &Zeroed,
-        reason: &'static str,
-    ) {
+    pub(super) fn report(&self, record: &mut Record, zeroed: &Zeroed, reason: &'static str) {
         let mut say = |phase, bytes, objects, duration, reason| {
             record.step(phase, |event| {
                 (event.bytes, event.objects, event.reason) = (bytes, objects, reason);
@@ -313,7 +308,7 @@ impl Zeroing {
         }
     }
 
-    pub(in crate::scavenge) fn take_ahead(&self, into: &mut Zeroed) {
+    pub(super) fn take_ahead(&self, into: &mut Zeroed) {
         let [bytes, time, timed, sleeps, spared] = &self.did_ahead;
         into.ahead_bytes += bytes.swap(0, Ordering::Relaxed);
         into.ahead_time += time.swap(0, Ordering::Relaxed);
@@ -323,7 +318,7 @@ impl Zeroing {
     }
 
     /// Adds what a zeroing thread did since it last did so.
-    pub(in crate::scavenge) fn note_ahead(&self, own: &Zeroed, noted: &mut Zeroed) {
+    pub(super) fn note_ahead(&self, own: &Zeroed, noted: &mut Zeroed) {
         let counts = own.ahead().into_iter().zip(noted.ahead());
         for (all, (now, before)) in self.did_ahead.iter().zip(counts) {
             if now != before {
@@ -334,6 +329,6 @@ impl Zeroing {
     }
 }
 
-pub(in crate::scavenge) fn place(mode: Mode) -> u8 {
+pub(super) fn place(mode: Mode) -> u8 {
     MODES.iter().position(|&one| one == mode).unwrap_or(0) as u8
 }

@@ -12,9 +12,9 @@ use gleaner_os::output::STDERR;
 #[derive(Default)]
 pub struct Guard {
     /// The addresses of the large space are watched as long as this is here.
-    pub(in crate::scavenge) watch: Option<Watch>,
+    pub(super) watch: Option<Watch>,
     /// Whether it was said that the system refuses fences.
-    pub(in crate::scavenge) said_refused: AtomicBool,
+    pub(super) said_refused: AtomicBool,
 }
 
 impl Guard {

@@ -65,15 +65,15 @@ pub struct Footprint {
 #[derive(Debug, Default)]
 pub(in crate::scavenge) struct Censuses {
     /// How many there were.
-    pub(in crate::scavenge) count: u64,
-    pub(in crate::scavenge) sum: Footprint,
-    pub(in crate::scavenge) last: Footprint,
+    pub(super) count: u64,
+    pub(super) sum: Footprint,
+    pub(super) last: Footprint,
     /// Sums, and the last census, by the number of the type.
-    pub(in crate::scavenge) types: Vec<(Living, Living)>,
+    pub(super) types: Vec<(Living, Living)>,
     /// What mutators did that are gone.
-    pub(in crate::scavenge) gone: Option<Tally>,
+    pub(super) gone: Option<Tally>,
     /// And the bytes that they had allocated.
-    pub(in crate::scavenge) gone_bytes: u64,
+    pub(super) gone_bytes: u64,
 }
 
 /// A type of arrays.

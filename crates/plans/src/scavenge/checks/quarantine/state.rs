@@ -13,11 +13,11 @@ use crate::scavenge::Config;
 pub struct Quarantine {
     /// The collection that evacuated a place last, by [`Quarantine::place`]; 0 for none. Empty unless places are left.
     /// Written in stopped worlds.
-    pub(in crate::scavenge) evacuated: Vec<AtomicU64>,
-    pub(in crate::scavenge) nodes: usize,
-    pub(in crate::scavenge) turns: usize,
+    pub(super) evacuated: Vec<AtomicU64>,
+    pub(super) nodes: usize,
+    pub(super) turns: usize,
     /// The addresses are watched as long as this is here.
-    pub(in crate::scavenge) watch: Option<Watch>,
+    pub(super) watch: Option<Watch>,
 }
 
 impl Quarantine {
@@ -37,12 +37,7 @@ impl Quarantine {
     }
 
     /// What is known of a place: of a fragment's turn.
-    pub(in crate::scavenge) fn place(
-        &self,
-        kind: Kind,
-        node: usize,
-        turn: usize,
-    ) -> Option<&AtomicU64> {
+    pub(super) fn place(&self, kind: Kind, node: usize, turn: usize) -> Option<&AtomicU64> {
         let space = match kind {
             Kind::Survivor(place) => 1 + place,
             _ => 0,
@@ -59,10 +54,10 @@ impl Quarantine {
 
 /// Where something was, for messages.
 pub(in crate::scavenge) struct Evacuated {
-    pub(in crate::scavenge) kind: Kind,
+    pub(super) kind: Kind,
     /// By which collection, and how many there were.
-    pub(in crate::scavenge) collection: u64,
-    pub(in crate::scavenge) so_far: u64,
+    pub(super) collection: u64,
+    pub(super) so_far: u64,
 }
 
 impl fmt::Display for Evacuated {

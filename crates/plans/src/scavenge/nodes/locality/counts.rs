@@ -37,7 +37,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(in crate::scavenge) fn parts(&mut self) -> [&mut ByNode; 8] {
+    pub(super) fn parts(&mut self) -> [&mut ByNode; 8] {
         [
             &mut self.scanned,
             &mut self.scanned_young,
@@ -68,13 +68,13 @@ pub struct Sums {
 
 /// The node of each page of a heap.
 pub struct Locality {
-    pub(in crate::scavenge) nodes: usize,
-    pub(in crate::scavenge) young: Pages,
-    pub(in crate::scavenge) old: OldPages,
-    pub(in crate::scavenge) base: Address,
+    pub(super) nodes: usize,
+    pub(super) young: Pages,
+    pub(super) old: OldPages,
+    pub(super) base: Address,
     /// For each page of the heap's addresses one more than its node, or 0; empty where no space is `first-touch`.
-    pub(in crate::scavenge) owners: Option<(NonNull<AtomicU8>, usize)>,
-    pub(in crate::scavenge) page_bits: u32,
+    pub(super) owners: Option<(NonNull<AtomicU8>, usize)>,
+    pub(super) page_bits: u32,
 }
 
 // SAFETY: the owners are atomics in memory of this value's own.
@@ -113,7 +113,7 @@ impl Locality {
         }))
     }
 
-    pub(in crate::scavenge) fn owners(&self) -> &[AtomicU8] {
+    pub(super) fn owners(&self) -> &[AtomicU8] {
         match self.owners {
             // SAFETY: `new` mapped so many, zero at first, and they last as long as this.
             Some((first, count)) => unsafe { core::slice::from_raw_parts(first.as_ptr(), count) },
@@ -121,11 +121,11 @@ impl Locality {
         }
     }
 
-    pub(in crate::scavenge) fn page(&self, at: Address) -> usize {
+    pub(super) fn page(&self, at: Address) -> usize {
         at.offset_from(self.base) >> self.page_bits
     }
 
-    pub(in crate::scavenge) fn owners_of(&self, start: Address, bytes: usize) -> &[AtomicU8] {
+    pub(super) fn owners_of(&self, start: Address, bytes: usize) -> &[AtomicU8] {
         match self.owners() {
             [] => &[],
             owners => &owners[self.page(start)..=self.page(start.add(bytes - 1))],
@@ -152,7 +152,7 @@ impl Locality {
     }
 
     /// The node of a page; that of a page that nobody touched is 0.
-    pub(in crate::scavenge) fn node_of(&self, nursery: &Nursery, at: Address) -> usize {
+    pub(super) fn node_of(&self, nursery: &Nursery, at: Address) -> usize {
         let page = self.page(at);
         let owner = || match self.owners() {
             [] => 0,
