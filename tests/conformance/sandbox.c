@@ -313,6 +313,33 @@ static void a_foreign_stack_without_mincore(void)
     collect_on_a_foreign_stack();
 }
 
+/* Where a thread's stack ends is a page that is mapped, and that nobody may read: of such a page they do not tell. */
+static void *goes_to_a_foreign_stack(void *arg)
+{
+    collect_on_a_foreign_stack();
+    return arg;
+}
+
+static void a_foreign_stack_in_a_thread_without_mincore(void)
+{
+    int call = SYS_mincore;
+    pthread_t t;
+    pthread_attr_t attributes;
+    void *result = NULL;
+    GC_INIT();
+    if (madvise((void *)((uintptr_t)&call & -4096), 4096, 22 /* MADV_POPULATE_READ */) != 0)
+        return;
+    char *stack = mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(stack != MAP_FAILED);
+    REQUIRE(mprotect(stack + 4096, (1 << 20) - 4096, PROT_READ | PROT_WRITE) == 0);
+    REQUIRE(pthread_attr_init(&attributes) == 0);
+    REQUIRE(pthread_attr_setstack(&attributes, stack + 4096, (1 << 20) - 4096) == 0);
+    confine(&call, 1, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+    REQUIRE(pthread_create(&t, &attributes, goes_to_a_foreign_stack, &t) == 0);
+    REQUIRE(pthread_join(t, &result) == 0);
+    CHECK_PTR(result, &t);
+}
+
 static void a_foreign_stack_without_madvise(void)
 {
     GC_INIT();
@@ -325,6 +352,16 @@ static void a_foreign_stack_without_either(void)
     GC_INIT();
     refuse(SYS_madvise, EPERM);
     refuse(SYS_mincore, EPERM);
+    collect_on_a_foreign_stack();
+}
+
+/* Nor can its pages be copied: they are read in their place. */
+static void a_foreign_stack_where_nobody_may_ask(void)
+{
+    GC_INIT();
+    refuse(SYS_madvise, EPERM);
+    refuse(SYS_mincore, EPERM);
+    refuse(SYS_process_vm_readv, EPERM);
     collect_on_a_foreign_stack();
 }
 
@@ -498,8 +535,10 @@ MAIN_BEGIN
     RUN_GLEANER(the_table_is_enough_alone);
     RUN_GLEANER(no_threads_are_needed);
     RUN_GLEANER(a_foreign_stack_without_mincore);
+    RUN_GLEANER(a_foreign_stack_in_a_thread_without_mincore);
     RUN_GLEANER(a_foreign_stack_without_madvise);
     RUN_GLEANER(a_foreign_stack_without_either);
+    RUN_GLEANER(a_foreign_stack_where_nobody_may_ask);
     RUN_GLEANER(a_log_ends_in_a_sandbox);
     RUN_GLEANER(refused_at_the_start);
     RUN_GLEANER(refused_after_the_start);
