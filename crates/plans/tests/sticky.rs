@@ -13,9 +13,12 @@ use gleaner_mem::Address;
 use gleaner_os::written::Mechanism;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::decide::extent::Extent;
-use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor};
+use gleaner_spaces::mark_sweep::scan::{Entry, MarkContext};
 use harness::Bench;
-use std::sync::atomic::Ordering;
+use std::collections::BTreeSet;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 const OBJECTS: usize = 4000;
 
@@ -75,10 +78,12 @@ fn marks_are_kept_and_what_was_written_is_scanned() {
     pointer_free_blocks_are_not_watched();
     what_dies_old_stays_until_everything_is_collected();
     freed_cells_are_not_lost();
+    cells_freed_young_are_handed_out_once();
     what_is_known_is_lost_once();
     one_given_up_is_not_built_on();
     changed_marks_are_not_built_on();
     uncollectable_objects_are_scanned_unwritten();
+    what_a_mark_procedure_reads_elsewhere_is_found();
     what_is_written_while_marks_are_not_kept_is_found();
 }
 
@@ -173,6 +178,36 @@ fn freed_cells_are_not_lost() {
     }
 }
 
+/// Cells that were freed before any collection saw them bear no mark. On the shared list they stay off those of blocks.
+fn cells_freed_young_are_handed_out_once() {
+    for options in ["poison=off,freed-cells=shared", "poison=on"] {
+        let Some(mut old) = Old::new(&format!("initial-heap=16m,{options}"), NORMAL) else {
+            return;
+        };
+        let collections = old.bench.heap.collections;
+        let young: Vec<Address> = (0..OBJECTS)
+            .map(|_| old.bench.allocate(NORMAL, 400).unwrap())
+            .collect();
+        let all = old.bench.kept_object();
+        for (number, object) in young.iter().enumerate() {
+            // Every second one keeps its block in use.
+            if number % 2 == 0 {
+                store(all, number, object.word());
+            } else {
+                old.bench.free(*object);
+            }
+        }
+        assert_eq!(old.bench.heap.collections, collections);
+        old.collect_new();
+        assert!(old.bench.kept_marks());
+        let mut in_use: BTreeSet<Address> = young.into_iter().step_by(2).collect();
+        for _ in 0..OBJECTS {
+            let object = old.bench.allocate(NORMAL, 400).unwrap();
+            assert!(in_use.insert(object), "{object:?} is in use: {options}");
+        }
+    }
+}
+
 /// The kernel fails to answer once: everything is collected, and what comes after builds on that.
 fn what_is_known_is_lost_once() {
     let Some(mut old) = Old::new("", NORMAL) else {
@@ -250,6 +285,51 @@ fn uncollectable_objects_are_scanned_unwritten() {
     old.collect_new();
     old.collect_new();
     assert!(old.bench.kept_marks() && old.bench.is_marked(held));
+}
+
+/// What the mark procedure finds beside the object that it is called for.
+static BESIDE: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C-unwind" fn beside(
+    _: *mut usize,
+    top: *mut Entry,
+    limit: *mut Entry,
+    _: usize,
+) -> *mut Entry {
+    let context = CONTEXT.load(Ordering::Relaxed);
+    // SAFETY: the context of the heap that is collected, and the collector's own stack.
+    unsafe { (*context).mark_and_push(BESIDE.load(Ordering::Relaxed), top, limit) }
+}
+
+/// The context that the mark procedure marks in.
+static CONTEXT: AtomicPtr<MarkContext> = AtomicPtr::new(ptr::null_mut());
+
+/// A client's mark procedure may read memory that nobody watches: it is called for an old object that was not written.
+fn what_a_mark_procedure_reads_elsewhere_is_found() {
+    let Some(mut old) = Old::new("markers=1", NORMAL) else {
+        return;
+    };
+    CONTEXT.store(&raw mut *old.bench.heap.context, Ordering::Relaxed);
+    old.bench.heap.context.procs[0] = Some(beside);
+    let kind = Kind {
+        descriptor: descriptor::PROC,
+        add_size: false,
+        clear: true,
+        uncollectable: false,
+        disclaim: None,
+        mark_unconditionally: false,
+        unlocked: true,
+    };
+    let kind = old.bench.heap.space.kinds.add(kind).unwrap();
+    let reader = old.bench.allocate(kind, 64).unwrap();
+    old.bench.keep(reader);
+    // Old, and in a block of which the kernel is asked by now.
+    old.collect_new();
+    old.collect_new();
+    let young = old.bench.allocate(NORMAL, 64).unwrap();
+    BESIDE.store(young.word(), Ordering::Relaxed);
+    old.collect_new();
+    assert!(old.bench.kept_marks() && old.bench.is_marked(young));
 }
 
 /// Where it does not pay to keep marks, nobody asks for some collections what is written.
