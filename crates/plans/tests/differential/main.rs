@@ -13,8 +13,9 @@ mod model;
 mod program;
 
 use gleaner_base::events::Phase;
+use gleaner_spaces::mark_sweep::kinds::NORMAL;
 use harness::{Bench, crew, grow};
-use program::Program;
+use program::{Program, store};
 
 /// Stands for mark stacks of one page, smaller than the option allows.
 const TINY: &str = "mark-arena=64k";
@@ -149,6 +150,42 @@ fn every_policy_finds_what_the_model_reaches() {
     assert!(collections > 384 * 5, "{collections}");
     assert!(several_dropped > 19, "{several_dropped} of 192");
     crew.dismiss();
+}
+
+/// What a stack refers to is not kept as a word first, as what objects and static data refer to may be.
+#[test]
+fn what_only_a_stack_refers_to_is_found() {
+    let policies = combined(&[
+        &[
+            "prefetch=none",
+            "prefetch=on-grey",
+            "prefetch=fifo",
+            "prefetch=edges",
+        ],
+        &["push-order=natural", "push-order=permuted"],
+        &["look-ahead=0", "look-ahead=2"],
+    ]);
+    for policy in policies {
+        // Fewer, as many, and more than wait for each other.
+        for held in [1, 2, 31, 32, 33, 100] {
+            let mut bench = Bench::new(&format!("markers=1,{policy}"));
+            let all = bench.allocate(NORMAL, 8 * 200).unwrap();
+            bench.keep(all);
+            for word in 0..200 {
+                let object = bench.allocate(NORMAL, 16).unwrap();
+                store(all, word, object.word());
+            }
+            let on_stack: Vec<usize> = (0..held)
+                .map(|_| bench.allocate(NORMAL, 48).unwrap().word())
+                .collect();
+            bench.client.stack = on_stack.clone();
+            bench.collect();
+            bench.verify_collected();
+            let marked = bench.marked();
+            assert_eq!(marked.len(), 201 + held, "{held} on the stack: {policy}");
+            assert!(on_stack.iter().all(|object| marked.contains(object)));
+        }
+    }
 }
 
 #[test]

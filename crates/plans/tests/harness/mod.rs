@@ -51,6 +51,8 @@ pub struct Quiet {
     pub awaited: AtomicUsize,
     /// The n-th time that the client is asked from now on, it gives the collection up; 0 for never.
     pub abandon_when_asked: AtomicUsize,
+    /// Stands for the stack of the mutator, if there is something in it.
+    pub stack: Vec<usize>,
 }
 
 impl Client for Quiet {
@@ -71,6 +73,10 @@ impl Client for Quiet {
     fn settle_toggle_refs(&self, _heap: &mut Heap) {}
     fn push_other_roots(&self, _heap: &mut Heap) {}
     fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address) {
+        if !self.stack.is_empty() {
+            let low = Address::of(self.stack.as_ptr());
+            return (low, low.add(size_of_val(&*self.stack)));
+        }
         // A thread without a base has no stack to scan: it ends where it begins.
         let base = if thread.stack_base.is_null() {
             Address::new(thread.station.stack_pointer())
