@@ -341,6 +341,25 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_to_space_has_the_addresses_of_all_its_fragments_and_no_others() {
+        for turns in [1, 3] {
+            let start = Address::new(0x10_0000);
+            let nursery = Nursery::new(start, 0x8000, 0x2000, turns, Cut::in_turn(4));
+            for _ in 0..2 {
+                let (to, to_bytes) = nursery.to_range();
+                for (index, (node, low, bytes)) in nursery.ranges().enumerate() {
+                    let kind = Kind::YOUNG[index / 4];
+                    for at in [low, low.add(bytes - 8)] {
+                        let is_in = at.offset_from(to) < to_bytes;
+                        assert_eq!(is_in, kind == nursery.to_kind(), "{kind:?} of {node}");
+                    }
+                }
+                nursery.flip();
+            }
+        }
+    }
+
     /// Bytes of memory that the fragments of eden have.
     fn backed(nursery: &Nursery) -> Vec<usize> {
         let fragments = nursery.eden.fragments();
