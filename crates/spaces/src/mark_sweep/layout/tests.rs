@@ -29,10 +29,12 @@ fn what_is_reserved_by_itself_shares_no_upper_half_of_a_word_with_others() {
 }
 
 /// Whether any word of the small part can be looked up, whatever is there: one of each page of descriptors, and the last.
+/// And any word that leads to what is committed of the large part.
 fn leads_to_descriptors(layout: &Layout) -> bool {
     let blocks = layout.table.large_start;
     let step = memory::page_size() / size_of::<Block>();
-    let mut all = (0..blocks).step_by(step).chain([blocks - 1]);
+    let small = (0..blocks).step_by(step).chain([blocks - 1]);
+    let mut all = small.chain(blocks..layout.large_committed);
     all.all(|index| memory::is_readable(layout.table.block(index) as usize, size_of::<Block>()))
 }
 
@@ -42,7 +44,7 @@ fn addresses_are_given_back_once_and_taken_again_in_pieces() {
     // SAFETY: it changes a number of the C library's.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
     let mut layout = Layout::reserve(8 << 30, false).unwrap();
-    assert!(layout.commit_small(1) && layout.commit_large(layout.table.large_start + 1));
+    assert!(layout.commit_small(1) && layout.commit_large(layout.table.large_start + 1000));
     let table = layout.table;
     assert!(leads_to_descriptors(&layout));
     layout.give_back_addresses();
