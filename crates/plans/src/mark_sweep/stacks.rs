@@ -218,6 +218,28 @@ mod tests {
         assert_eq!(parts(&stack(), 1500, alternate), [(1500, WORDS)]);
     }
 
+    /// Here a page that was asked about goes: nobody sees it until what was found is forgotten.
+    #[test]
+    fn each_page_of_a_stack_is_asked_about_once() {
+        const PAGE: usize = memory::page_size();
+        const PAGES: usize = 16;
+        let mapped = memory::map(PAGES * PAGE).unwrap();
+        let low = Address::of(mapped.as_ptr());
+        let page = |number: usize| low.add(number * PAGE);
+        let mut probed = ProbedStack::default();
+        assert!(probed.reaches(page(8), page(PAGES)));
+        // SAFETY: pages of this test, which are not used.
+        assert!(unsafe { memory::forbid(mapped.add(12 * PAGE), PAGE) });
+        for pointer in [page(8), page(4), page(14), low] {
+            assert!(probed.reaches(pointer, page(PAGES)), "{pointer:?}");
+        }
+        assert!(probed.reaches(page(4), page(12)), "another stack");
+        assert!(!probed.reaches(page(8), page(PAGES)), "found anew");
+        assert!(probed.reaches(page(13), page(PAGES)));
+        // SAFETY: mapped above, and used no more.
+        assert!(unsafe { memory::unmap(mapped, PAGES * PAGE) });
+    }
+
     /// Another thread may unmap what joins a stack while it is scanned: here pages go when the first part has been seen.
     #[test]
     fn stacks_are_copied_where_one_is_unknown() {
