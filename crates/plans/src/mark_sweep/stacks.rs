@@ -140,6 +140,7 @@ impl Heap {
 mod tests {
     use super::*;
     use crate::mark_sweep::mutator::{ActiveSection, AltStack, Mutators};
+    use crate::mark_sweep::stack_bounds::ProbedStack;
     use std::boxed::Box;
     use std::vec::Vec;
 
