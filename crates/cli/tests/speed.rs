@@ -298,7 +298,7 @@ fn home_of_test() -> Option<(PathBuf, &'static str)> {
 }
 
 /// A likeness in which each processor of this machine has a frequency of its own; none, with the reason printed, if
-/// there is but one.
+/// there is but one, or this process may use but one.
 fn likeness(directory: &Directory) -> Option<Vec<PathBuf>> {
     let online = text("/sys/devices/system/cpu/online");
     let cpus = "root/sys/devices/system/cpu";
@@ -316,7 +316,8 @@ fn likeness(directory: &Directory) -> Option<Vec<PathBuf>> {
         directory.file(&of("cpuinfo_max_freq"), "2000000", 0o644);
         directory.file(&of("scaling_max_freq"), "2000000", 0o644)
     };
-    if numbers.len() < 2 {
+    let allowed = std::thread::available_parallelism().map_or(1, usize::from);
+    if numbers.len() < 2 || allowed < 2 {
         println!("skipped: one processor has no other to be set apart from");
         return None;
     }
