@@ -33,7 +33,7 @@ printf '"collector": {"longest_pause_s": 0.0%d, "total_pause_s": 0.02}}\\n' $wal
 """
 GLEANER = """#!/bin/sh
 case "$*" in
-    options) cat "$0.options" ;;
+    "options --all") cat "$0.options" ;;
     *placement=wrong*) echo "gleaner: --opt: placement=wrong: none is wanted" >&2; exit 2 ;;
     *--plan*|*/libgc-program) ;;
     *) exit 125 ;;
@@ -305,7 +305,7 @@ def test_stopped_it_tells_what_it_knows_and_goes_on(tools):
     words = ["advise", "--bench", str(tools / "bench"), "--out", str(tools / "out")]
     words += ["--threads", "default", "--goal", "time", "--budget", "30"]
     words += ["--", str(tools / "libgc-program")]
-    environment = {**os.environ, "ADVISE_PAUSE": "0.05"}
+    environment = {**os.environ, "ADVISE_PAUSE": "0.3"}
     child = subprocess.Popen(
         [sys.executable, "-m", "gleaner_lab.cli", *words],
         stdout=subprocess.PIPE,

@@ -247,7 +247,7 @@ static void suspended_while_others_wait(void)
     for (uintptr_t i = 0; i < 4; i++)
         REQUIRE(pthread_create(&t[i], NULL, allocates, (void *)i) == 0);
     /* Collections that stress asks for take their time where processors are few and busy. */
-    int rounds = under_stress() ? 50 : 500;
+    int rounds = under_stress() ? 50 : 200;
     for (int round = 0; round < rounds; round++) {
         long before[4];
         int held = round % 4;

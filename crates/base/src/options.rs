@@ -44,6 +44,15 @@ pub enum Tier {
 impl Tier {
     /// Every tier.
     pub const ALL: [Tier; 3] = [Tier::User, Tier::Tuning, Tier::Testing];
+
+    /// The name that `gleaner options` uses.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Tier::User => "user",
+            Tier::Tuning => "tuning",
+            Tier::Testing => "testing",
+        }
+    }
 }
 
 /// What becomes of an option that serves only the other kind of heap.
@@ -166,9 +175,9 @@ option_table! {
     heap_limit: usize = 0, "heap-limit", User, Both, None, size(1 << 20, "no limit; precise: a quarter of the memory, at most 8g and what the references reach");
     /// The size of the heap at the start, in bytes. No collection happens before these bytes are used.
     initial_heap: usize = 0, "initial-heap", User, Libgc, None, size(1, "grows from nothing");
-    /// How rarely the heap is collected: between two collections the program allocates about twice the live bytes with pointers, divided by this number. 1 is fast, 10 is small.
+    /// Between two collections the program allocates twice the live bytes with pointers, divided by this: 1 is fast, 10 is small.
     free_space_divisor: u32 = 3, "free-space-divisor", User, Libgc, None, number(1, 1000, "");
-    /// The rule for how much is allocated between two collections: `divisor` follows free-space-divisor, `balanced` trades memory for time.
+    /// How much is allocated between two collections: as free-space-divisor says, or so that memory is traded for time.
     heap_sizing: HeapSizing = HeapSizing::Divisor, "heap-sizing", User, Libgc, Some("Kirisame et al., OOPSLA 2022"), Accepted::Choice(HeapSizing::NAMES);
     /// The price of memory under heap-sizing=balanced: the heap takes a gigabyte more if that saves this many hundredths of a processor.
     heap_price: u32 = 100, "heap-price", User, Libgc, Some("Kirisame et al., OOPSLA 2022"), number(1, 1_000_000, "");
@@ -178,7 +187,7 @@ option_table! {
     workers: u32 = 0, "workers", User, Precise, None, number(0, 64, "one per processor, at most 16");
     /// How many of the workers take part in a collection: as many as pay, which the heap finds out, or all.
     crew: Crew = Crew::Auto, "crew", User, Precise, Some("OOPSLA 2012, section 4.6"), Accepted::Choice(Crew::NAMES);
-    /// How a precise heap is collected: `naps` places its memory on the memory nodes of the machine, `scavenge` leaves that to the system.
+    /// How a precise heap is collected: `naps` places its memory on memory nodes, `scavenge` leaves that to the system.
     plan: Plan = Plan::Scavenge, "plan", User, Precise, Some("ASPLOS 2013"), Accepted::Choice(Plan::NAMES);
     /// The width of references in objects: 8 bytes, or 4 bytes, which reach 16 GB.
     refs: References = References::Wide, "refs", User, Precise, None, Accepted::Choice(References::NAMES);
@@ -192,11 +201,11 @@ option_table! {
     stats: bool = false, "stats", User, Libgc, None, SWITCH;
     /// Appends one line of JSON for each phase of each collection to this file.
     log: FilePath = FilePath::NONE, "log", User, Both, None, Accepted::Path(FilePath::LONGEST);
-    /// Writes the live objects, and what keeps each alive, to this file, which `gleaner heap` reads. %p stands for the process, %n for a number that counts up.
+    /// Writes live objects and what keeps them to this file, for `gleaner heap`. %p stands for the process, %n for a number.
     snapshot: FilePath = FilePath::NONE, "snapshot", User, Libgc, None, Accepted::Path(FilePath::LONGEST);
-    /// When a snapshot is written: when a quarter more is live than in the last one, when the program exits, after SIGUSR2, or after each collection.
+    /// When a snapshot is written: at a peak a quarter above the last, at exit, after SIGUSR2, or after each collection.
     snapshot_at: SnapshotAt = SnapshotAt::Peak, "snapshot-at", User, Libgc, None, Accepted::Choice(SnapshotAt::NAMES);
-    /// The process that writes its snapshots under exactly that name. Other processes, such as its children, append a dot and their number.
+    /// The process that writes its snapshots under exactly that name. Other processes append a dot and their number.
     snapshot_process: u32 = 0, "snapshot-process", Tuning, Libgc, None, number(0, 1 << 30, "the first in which the heap starts");
     /// When the marker prefetches an object that it will look at. `auto`: as `edges` or `fifo`, whichever marked faster lately.
     mark_prefetch: MarkPrefetch = MarkPrefetch::Edges, "prefetch", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(MarkPrefetch::NAMES);
@@ -218,7 +227,7 @@ option_table! {
     sweep_ahead: u32 = 2048, "sweep-ahead", Tuning, Libgc, None, number(0, 64 << 10, "off");
     /// How many bytes the heap asks of the system before they are first written, at most a sixty-fourth of the heap.
     populate_ahead: usize = 256 << 10, "populate-ahead", Tuning, Libgc, None, size(16 << 10, "off");
-    /// Where cells go that a thread frees while its list is long enough: into a magazine that is shared when it is full, or one by one to a shared list.
+    /// Where freed cells go when a thread's list is long enough: into a magazine that is shared when full, or one by one.
     freed_cells: FreedCells = FreedCells::Magazines, "freed-cells", Tuning, Libgc, Some("Bonwick and Adams, USENIX ATC 2001"), Accepted::Choice(FreedCells::NAMES);
     /// The most bytes of all mark stacks together. A stack that is full costs a re-scan.
     mark_arena: usize = 0, "mark-arena", Tuning, Libgc, None, size(64 << 10, "chosen from the heap's size");
@@ -278,7 +287,7 @@ option_table! {
     copy_on_write: Optimisation = Optimisation::Auto, "copy-on-write", Tuning, Precise, Some("PLDI 2010, section 4.7"), Accepted::Choice(Optimisation::NAMES);
     /// Reports on arrays, and on what cutting them into pieces saves, at a full collection each time this many bytes were allocated.
     array_report: usize = 0, "array-report", Tuning, Precise, Some("PLDI 2010, section 6 and Table 4"), size(64 << 10, "no report");
-    /// How many bytes of addresses are reserved for the heap. For multiples of 4g, where no limit counts addresses, up to 6g more stay unused.
+    /// How many bytes of addresses the heap reserves. For multiples of 4g, without a limit on addresses, up to 6g more.
     reserve: usize = 0, "reserve", Tuning, Libgc, None, size(16 << 20, "chosen from the limit and the machine");
     /// Checks the heap's invariants at the edges between phases.
     verify: Verify = Verify::Off, "verify", Testing, Both, None, Accepted::Choice(Verify::NAMES);
@@ -290,7 +299,7 @@ option_table! {
     poison: bool = false, "poison", Testing, Both, None, SWITCH;
     /// For how many collections evacuated memory has no access: a stale reference faults. Allocations are checked.
     quarantine: u32 = 0, "quarantine", Testing, Precise, None, number(0, 64, "off");
-    /// Puts memory without access behind the length of an array in pieces: code that takes the array for one in one piece faults, and is reported.
+    /// Puts memory without access behind the length of a cut array: code that takes it for a whole one faults, with a report.
     array_guard: bool = false, "array-guard", Testing, Precise, Some("PLDI 2010, section 5.3"), SWITCH;
     /// One thread does the work of all collecting threads, this many objects each in turn, so that counts by memory node repeat.
     lockstep: u32 = 0, "lockstep", Testing, Precise, Some("ASPLOS 2013, section 4.2"), number(0, 1 << 20, "off");

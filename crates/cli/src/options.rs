@@ -83,7 +83,7 @@ fn table(options: &Options, all: bool) -> String {
             .partition(|info| all || tier == Tier::User || (info.value)(options) != info.default());
         hidden += left_out.len();
         if !shown.is_empty() {
-            let _ = writeln!(text, "\n{}", heading(tier));
+            let _ = writeln!(text, "\n{} options", tier.as_str());
         }
         for info in shown {
             let value = (info.value)(options);

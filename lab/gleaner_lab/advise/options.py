@@ -1,7 +1,7 @@
 """Which options of Gleaner's heap a cell may set: those of the program's heap that change its size
 or its speed.
 
-`gleaner options` lists all options with their group and with the heap that they serve.
+`gleaner options --all` lists all options with their group and with the heap that they serve.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def listed(gleaner: Path) -> list[Option]:
     """All options; a name that both heaps have with other values stands there twice."""
     variables = {name: text for name, text in os.environ.items() if name != VARIABLE}
     done = subprocess.run(
-        [gleaner, "options"],
+        [gleaner, "options", "--all"],
         capture_output=True,
         text=True,
         timeout=60,

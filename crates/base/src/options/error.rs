@@ -142,7 +142,7 @@ impl fmt::Display for OptionError<'_> {
         }
         match self.problem {
             Problem::UnknownName => {
-                out.write_str("; `gleaner options` and docs/options.md have all names")
+                out.write_str("; `gleaner options --all` and docs/options.md have all names")
             }
             Problem::Exceeds { .. } | Problem::OtherHeap(_) | Problem::OfPieces => Ok(()),
             _ => {

@@ -226,7 +226,7 @@ fn fifo_length_is_a_power_of_two() {
 fn unknown_names_get_the_nearest_one() {
     let error = refused("prefech", "fifo");
     assert!(error.starts_with("unknown option 'prefech'; the nearest is 'prefetch'"));
-    assert!(error.ends_with("; `gleaner options` and docs/options.md have all names"));
+    assert!(error.ends_with("; `gleaner options --all` and docs/options.md have all names"));
     assert!(refused("heaplimit", "1m").contains("'heap-limit'"));
     assert!(refused("HEAP-LIMIT", "1m").contains("unknown option"));
     assert!(refused(&"x".repeat(1000), "1").contains("unknown option"));
