@@ -354,12 +354,13 @@ static void a_late_limit_leaves_room_for_a_thread(void)
     limit.rlim_cur = (rlim_t)500000 << 10;
     REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
     void **last = NULL, **next;
-    while ((next = GC_malloc(1024)) != NULL) {
+    size_t bytes = under_stress() ? 20000 : 1024;
+    while ((next = GC_malloc(bytes)) != NULL) {
         next[0] = last;
         last = next;
     }
     /* The library itself needs an object for the thread. */
-    for (int i = 0; i < 2000 && last != NULL; i++)
+    for (size_t i = 0; i < 2000 * 1024 / bytes && last != NULL; i++)
         last = *last;
     GC_gcollect();
     CHECK(last != NULL);
