@@ -205,6 +205,22 @@ static void the_table_is_enough_under_a_later_limit(void)
     use_all();
 }
 
+/* Where all addresses are taken, the program is told. */
+static void memory_is_out_in_a_sandbox(void)
+{
+    void **last = NULL, **next;
+
+    limit_addresses((size_t)120 << 20);
+    GC_INIT();
+    GC_set_warn_proc(GC_ignore_warn_proc);
+    allow_the_table();
+    while ((next = GC_malloc(100000)) != NULL) {
+        next[0] = last;
+        last = next;
+    }
+    CHECK(last != NULL);
+}
+
 /* The same with helpers whatever the machine has, and with none. */
 static void the_table_is_enough_with_helpers(void)
 {
@@ -531,6 +547,7 @@ MAIN_BEGIN
     RUN_GLEANER(the_table_is_enough);
     RUN_GLEANER(the_table_is_enough_under_an_address_limit);
     RUN_GLEANER(the_table_is_enough_under_a_later_limit);
+    RUN_GLEANER(memory_is_out_in_a_sandbox);
     RUN_GLEANER(the_table_is_enough_with_helpers);
     RUN_GLEANER(the_table_is_enough_alone);
     RUN_GLEANER(no_threads_are_needed);

@@ -74,6 +74,11 @@ pub fn reason(bytes: usize, data: usize) -> Limit {
     decide(&count(), bytes as u64, data as u64)
 }
 
+/// Whether the process has a limit on data.
+pub fn is_data_limited() -> bool {
+    limit(libc::RLIMIT_DATA as usize).is_some()
+}
+
 fn decide(counts: &Counts, bytes: u64, data: u64) -> Limit {
     let over = |have: u64, more: u64, limit: Option<u64>| {
         limit.is_some_and(|limit| have.saturating_add(more) > limit)

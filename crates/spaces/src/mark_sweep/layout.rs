@@ -380,6 +380,11 @@ impl Layout {
 
     /// Why the system refused to commit more just now.
     pub fn refusal(&self) -> Limit {
+        // Hardly anything else is refused to a heap in pieces, and to find out more takes files, which a filter of system
+        // calls may forbid by now.
+        if self.in_pieces && memory::address_limit().is_some() && !refusal::is_data_limited() {
+            return Limit::Addresses;
+        }
         let (small, large) = self.committed_bytes();
         let bytes = with_marks(step_after(small.max(large)));
         refusal::reason(if self.in_pieces { bytes } else { 0 }, bytes)
