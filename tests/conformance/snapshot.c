@@ -438,7 +438,6 @@ static void drop_what_is_old(void)
 static void a_signal_calls_for_one_of_everything(void)
 {
     int there = 0;
-
     prepare();
     /* Under stress, here of so many allocations that none comes, marks are kept whatever that costs. */
     in_child(with_path("signal", ",snapshot-at=signal,generations=sticky,stress=1000000000"), drop_what_is_old);
