@@ -174,7 +174,7 @@ def heap_problems(sources):
             if not path.startswith(folder):
                 continue
             foreign = "|".join(sorted({*LIBGC_HEAP, *PRECISE_HEAP} - {*own}))
-            for found in re.finditer(rf"\b({foreign})::|::({foreign})\b", strip_comments(text)):
+            for found in re.finditer(rf"(?<!self::)\b({foreign})::|(?<!self)::({foreign})\b", strip_comments(text)):
                 line = text.count("\n", 0, found.start()) + 1
                 problems.append(f"{path}:{line}: names {found.group(1) or found.group(2)}, of another heap")
     return problems

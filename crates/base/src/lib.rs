@@ -1,5 +1,6 @@
 //! The lowest layer: what every other crate of Gleaner shares and that needs neither memory nor an operating system.
 //!
+//! - [`contexts`]: proofs that the world is stopped, or that the allocator's lock is held.
 //! - [`options`]: the one table of options, their values, and errors that help.
 //! - [`events`]: records of what a collection did, the ring of the last ones, and their JSON form.
 //! - [`faults`]: named points where a test can make something fail.
@@ -10,6 +11,7 @@
 //! are stopped. A caller that wants output passes something to write to.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
+pub mod contexts;
 pub mod events;
 pub mod faults;
 pub mod options;

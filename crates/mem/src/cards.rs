@@ -4,10 +4,11 @@
 //! cleans a card, scans its slots, and dirties it again if one still refers to a young object (invariant I5).
 //!
 //! Mutators and workers store bytes without competing for them: all of them store the same value, and only the worker
-//! that was given a strip of cards cleans them, in a stopped world, by a swap.
+//! that was given a strip of cards cleans them, while no mutator runs, by a swap.
 
 use core::ptr::NonNull;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::{AtomicU8, Ordering};
 
 use crate::Address;
@@ -75,11 +76,8 @@ impl CardTable {
     }
 
     /// Cleans all cards of `low..high`.
-    ///
-    /// # Safety
-    /// Nobody stores into the range or scans it meanwhile.
-    pub unsafe fn clean(&self, low: Address, high: Address) {
-        // SAFETY: nobody stores into the range or scans it meanwhile, as asked, so nobody else uses its cards.
+    pub fn clean(&self, _: &mut WorldStopped<'_>, low: Address, high: Address) {
+        // SAFETY: no mutator stores and no worker scans while the stopped world is borrowed, so nobody else uses the cards.
         unsafe { self.cards.clear(low, high) };
     }
 
@@ -129,6 +127,7 @@ mod tests {
 mod models {
     use super::*;
     use crate::object_bits::ObjectBits;
+    use gleaner_base::contexts::WorldStopped;
     use gleaner_base::sync::UnsafeCell;
     use loom::thread;
     use std::sync::Arc;

@@ -11,8 +11,9 @@
 //! - Workers that mark compete for a start bit by fetch-or (I4: the one that set it marks the granules).
 //! - [`ObjectBits::add`] is for a word that no other thread sets bits of. Release there, after the object is complete,
 //!   partners Acquire in [`ObjectBits::starts`]: a thread that sees the bit sees the object.
-//! - Bits are cleared, range by range, in a stopped world by one thread.
+//! - Bits are cleared, range by range, between phases.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::Address;
@@ -43,7 +44,7 @@ unsafe impl Element for Pair {
 /// The table of the objects that there are, and that of marks.
 pub struct BitTables {
     tables: [ObjectBits; 2],
-    /// Which one is of the objects. Written in a stopped world, between phases.
+    /// Which one is of the objects. Written between phases.
     objects: AtomicUsize,
 }
 
@@ -68,9 +69,8 @@ impl BitTables {
         &self.tables[!self.objects.load(Ordering::Relaxed) & 1]
     }
 
-    /// What is marked is what there is from now on. The table of marks has what there was, which the caller clears. In
-    /// a stopped world, by one thread.
-    pub fn adopt_marks(&self) {
+    /// What is marked is what there is from now on. The table of marks has what there was, which the caller clears.
+    pub fn adopt_marks(&self, _: &mut WorldStopped<'_>) {
         self.objects.fetch_xor(1, Ordering::Relaxed);
     }
 
@@ -311,18 +311,15 @@ impl ObjectBits {
     }
 
     /// Forgets what was live in `low..high`, which are multiples of [`WORD_BYTES`].
-    pub fn clear_live(&self, low: Address, high: Address) {
+    pub fn clear_live(&self, _: &mut WorldStopped<'_>, low: Address, high: Address) {
         for word in self.word_of(low)..self.word_of(high) {
             self.live_of(word).store(0, Ordering::Relaxed);
         }
     }
 
     /// Forgets all bits of `low..high`, which are multiples of [`WORD_BYTES`].
-    ///
-    /// # Safety
-    /// Nobody else uses these marks meanwhile.
-    pub unsafe fn clear(&self, low: Address, high: Address) {
-        // SAFETY: nobody else uses the marks of the range meanwhile, as asked; both ends are those of a pair.
+    pub fn clear(&self, _: &mut WorldStopped<'_>, low: Address, high: Address) {
+        // SAFETY: no mutator runs and no worker is at work, so nobody else uses the bits; both ends are those of a pair.
         unsafe { self.pairs.clear(low, high) };
     }
 
@@ -385,6 +382,11 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
+    fn stopped() -> WorldStopped<'static> {
+        // SAFETY: there is only this thread.
+        unsafe { WorldStopped::begin() }
+    }
+
     #[test]
     fn marking_takes_nothing_away_until_its_marks_are_adopted() {
         let base = Address::new(0x20_0000);
@@ -399,11 +401,10 @@ mod tests {
         let holes = || tables.objects().next_hole(base, base.add(512), 8);
         assert_eq!(tables.objects().starts(0).count(), 2);
         assert_eq!(holes(), Some((base.add(128), 384)));
-        tables.adopt_marks();
+        tables.adopt_marks(&mut stopped());
         assert!(tables.objects().starts(0).eq([alive]));
         assert_eq!(holes(), Some((dead, 64)));
-        // SAFETY: nobody else uses the tables.
-        unsafe { tables.marks().clear(base, base.add(512)) };
+        tables.marks().clear(&mut stopped(), base, base.add(512));
         assert_eq!(tables.marks().starts(0).count(), 0);
         assert_eq!(tables.objects().starts(0).count(), 1);
     }
@@ -437,8 +438,7 @@ mod tests {
             .map(|start| start.offset_from(base))
             .collect();
         assert_eq!(starts, objects.map(|one| one.0));
-        // SAFETY: the bits are this test's.
-        unsafe { bits.clear(base, base.add(1 << 16)) };
+        bits.clear(&mut stopped(), base, base.add(1 << 16));
         assert_eq!(bits.live(4), 0);
         assert!(!bits.is_marked(base));
     }

@@ -2,12 +2,18 @@
 
 #![cfg(not(loom))]
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
 use gleaner_mem::object_bits::ObjectBits;
 use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::tenured::{BLOCK_BYTES, BlockBuffer, Growth, Tenured};
 
 const KB: usize = 1 << 10;
+
+fn stopped() -> WorldStopped<'static> {
+    // SAFETY: each test has one thread.
+    unsafe { WorldStopped::begin() }
+}
 
 /// A space of `blocks` blocks in which every other object of `bytes` bytes lives, and so many blocks above.
 fn with_holes(bytes: usize, blocks: usize, above: usize) -> (Tenured, ObjectBits) {
@@ -18,8 +24,7 @@ fn with_holes(bytes: usize, blocks: usize, above: usize) -> (Tenured, ObjectBits
     for _ in 0..blocks {
         space.region.take_block(BLOCK_BYTES).unwrap();
     }
-    // SAFETY: there is only this thread.
-    unsafe { space.clear(&bits) };
+    space.clear(&mut stopped(), &bits);
     for block in 0..blocks {
         let start = base.add(block * BLOCK_BYTES);
         for at in (0..BLOCK_BYTES).step_by(2 * bytes) {
@@ -28,7 +33,7 @@ fn with_holes(bytes: usize, blocks: usize, above: usize) -> (Tenured, ObjectBits
         }
     }
     // SAFETY: this thread alone has the space, and marked what lives with its granules.
-    unsafe { space.finish_marking(&bits) };
+    unsafe { space.finish_marking(&mut stopped(), &bits) };
     (space, bits)
 }
 
@@ -115,7 +120,7 @@ fn the_end_of_a_block_is_filled_by_smaller_objects() {
     let space = Tenured::new(BumpRegion::new(base, span)).unwrap();
     // As after a sliding: the top lies within a block.
     // SAFETY: there is only this thread.
-    unsafe { space.finish_sliding(&bits, base.add(1000 * 8)) };
+    unsafe { space.finish_sliding(&mut stopped(), &bits, base.add(1000 * 8)) };
     let mut buffer = BlockBuffer::default();
     let mut used = 1000 * 8;
     for bytes in [4112, 200, 64, 48, 24].into_iter().cycle() {

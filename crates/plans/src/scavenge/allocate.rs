@@ -8,6 +8,7 @@
 
 use core::ptr::NonNull;
 
+use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
@@ -201,20 +202,25 @@ impl<F: SlotFormat> Scavenge<F> {
         self.pinned_lately.store(0, Ordering::Relaxed);
     }
 
-    /// Whether there is room, in a stopped world. It never says so where [`Scavenge::take`] would find none.
-    pub(super) fn has_room(&self, Request { bytes, place }: Request) -> bool {
+    /// Whether there is room. It never says so where [`Scavenge::take`] would find none.
+    pub(super) fn has_room(
+        &self,
+        world: &mut WorldStopped<'_>,
+        Request { bytes, place }: Request,
+    ) -> bool {
         if let Place::Arraylets(contents) = place {
             let left = self.old_left();
-            // SAFETY: the world is stopped, and the leader alone asks.
-            return unsafe { self.arraylets().room(contents, left) } >= bytes;
+            return self.arraylets().room(world, contents, left) >= bytes;
         }
         if bytes > LARGE_BYTES || place != Place::Anywhere {
             let fence = place.fence();
             // Small ones that are pinned may fit into a hole, too; the caller tries.
             bytes.next_multiple_of(PAGE_BYTES) <= self.old_left()
                 && !(fence > 0 && self.large.lacks_fences())
-                // SAFETY: the world is stopped, and the leader alone asks.
-                && unsafe { self.large.has_room(bytes.next_multiple_of(PAGE_BYTES) + fence) }
+                && self.large.has_room(
+                    &mut world.allocator(),
+                    bytes.next_multiple_of(PAGE_BYTES) + fence,
+                )
         } else {
             self.nursery.eden.has_piece(bytes + self.guard_bytes())
         }
@@ -300,20 +306,17 @@ impl<F: SlotFormat> Scavenge<F> {
         fresh: Fresh,
     ) -> Option<Address> {
         let is_small = bytes <= LARGE_BYTES && place == Place::Pinned;
-        self.beside.lock();
-        // SAFETY: `beside` is held.
-        let taken = unsafe {
-            let small = is_small.then(|| self.take_pinned(bytes));
-            small.flatten().or_else(|| {
-                let taken = self.take_large(bytes, place.fence());
-                if taken.is_some() && is_small {
-                    let pages = bytes.next_multiple_of(PAGE_BYTES);
-                    self.pinned_lately.fetch_add(pages, Ordering::Relaxed);
-                }
-                taken
-            })
-        };
-        self.beside.unlock();
+        let taken = self.beside.with(|locked| {
+            if is_small && let Some(small) = self.take_pinned(locked, bytes) {
+                return Some(small);
+            }
+            let taken = self.take_large(locked, bytes, place.fence());
+            if taken.is_some() && is_small {
+                let pages = bytes.next_multiple_of(PAGE_BYTES);
+                self.pinned_lately.fetch_add(pages, Ordering::Relaxed);
+            }
+            taken
+        });
         let (object, is_zero) = taken?;
         let start = match place {
             Place::Fenced(_) => object.add(ELEMENTS).sub(bytes),
@@ -329,48 +332,46 @@ impl<F: SlotFormat> Scavenge<F> {
         Some(object)
     }
 
-    /// # Safety
-    /// The caller holds `beside`.
-    unsafe fn take_pinned(&self, bytes: usize) -> Option<(Address, bool)> {
+    fn take_pinned(
+        &self,
+        locked: &mut AllocatorLocked<'_>,
+        bytes: usize,
+    ) -> Option<(Address, bool)> {
         // The space grows by the rest of a block and another one at most.
         let growth = if self.old_left() < 2 * BLOCK_BYTES {
             Growth::Forbidden
         } else {
-            // SAFETY: the caller holds `beside`, as asked.
-            unsafe { self.make_resident_room(2 * BLOCK_BYTES) };
+            self.make_resident_room(locked, 2 * BLOCK_BYTES);
             Growth::Allowed
         };
-        // SAFETY: the buffer is used by the holder of `beside`, which the caller is, as asked.
-        let object = self.pinned_buffer.with_mut(|buffer| unsafe {
-            self.pinned
-                .allocate(self.bits(), &mut *buffer, bytes, growth)
-        })?;
+        let buffer = self.beside.pinned_buffer(locked);
+        let object = self.pinned.allocate(self.bits(), buffer, bytes, growth)?;
         self.bits().add(object);
         self.pinned_lately.fetch_add(bytes, Ordering::Relaxed);
         Some((object, false))
     }
 
-    /// # Safety
-    /// The caller holds `beside`.
-    unsafe fn take_large(&self, bytes: usize, fence: usize) -> Option<(Address, bool)> {
+    fn take_large(
+        &self,
+        locked: &mut AllocatorLocked<'_>,
+        bytes: usize,
+        fence: usize,
+    ) -> Option<(Address, bool)> {
         let pages = bytes.next_multiple_of(PAGE_BYTES);
         if pages > self.old_left() {
             return None;
         }
-        // SAFETY: the caller holds `beside`, as asked.
-        unsafe {
-            if !self.large.is_resident(pages + fence) {
-                self.make_resident_room(pages);
-            }
-            if fence == 0 {
-                return self.large.allocate(bytes);
-            }
-            let taken = self.large.allocate_fenced(bytes, fence);
-            if self.large.lacks_fences() {
-                self.guard.say_refused();
-            }
-            taken
+        if !self.large.is_resident(locked, pages + fence) {
+            self.make_resident_room(locked, pages);
         }
+        if fence == 0 {
+            return self.large.allocate(locked, bytes);
+        }
+        let taken = self.large.allocate_fenced(locked, bytes, fence);
+        if self.large.lacks_fences() {
+            self.guard.say_refused();
+        }
+        taken
     }
 
     /// What is to be collected because of `stress`: every kind in turn.

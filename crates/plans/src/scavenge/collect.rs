@@ -7,22 +7,23 @@
 
 use alloc::boxed::Box;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::{Event, Phase};
-use gleaner_base::options::{Generations, OldPolicy, Verify};
-use gleaner_base::sync::{AtomicU32, Ordering};
+use gleaner_base::options::{Generations, Verify};
+use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
 use gleaner_os::clock;
 use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::bump::BumpRegion;
-use gleaner_spaces::precise::large_objects::Generation;
 use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS};
 use gleaner_spaces::precise::tenured::Tenured;
 
 use super::allocate::Request;
 pub use super::extent::Extent;
 use super::heap::{NEVER, NO_ROOM};
+use super::old::{self, MarkCompact, OldGeneration};
 use super::outside::Outside;
 use super::resize::Collection;
 use super::walk::Edge;
@@ -88,7 +89,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.gate.enter();
     }
 
-    /// Whether there is room for the request afterwards, and what happened.
+    /// The collection, whose steps are methods: whether there is room for the request afterwards, and what happened.
     fn stop_and_collect(
         &self,
         state: &mut State,
@@ -100,21 +101,65 @@ impl<F: SlotFormat> Scavenge<F> {
         let mut record = Record::new(self.epoch() + 1);
         record.step(Phase::Start, |event| event.reason = reason);
         state.crew_sizes.look(self.crew.helpers());
-        let started = clock::monotonic_ns();
         self.prepare_census(state);
-        record.step(Phase::StopWorld, |event| {
-            self.stop(state);
+        let started = clock::monotonic_ns();
+        let mut stopped = self.stop_world(state, &mut record);
+        let world = &mut stopped;
+        let mut collection = self.begin_collection(state, world, started, request);
+        self.verify(state, world, &mut record, Edge::Before);
+        let why = self.wants_everything(state, extent);
+        let why = why.or_else(|| self.scavenge(state, world, &mut record));
+        if let Some(why) = why {
+            self.collect_everything(state, world, &mut record, (extent, why));
+        }
+        self.leave_nothing(world, &collection, why == Some(NO_ROOM));
+        self.verify(state, world, &mut record, Edge::After);
+        self.check_after(state, world);
+        if why.is_some() {
+            self.take_census(state, world);
+        }
+        self.end_collection(state, world, &mut record, (&mut collection, why.is_some()));
+        let room = self.has_room(world, request);
+        record.step(Phase::ResumeWorld, |_| self.resume(state, stopped));
+        self.zeroing.wake();
+        self.finish(state, &mut record, started, reason);
+        core::mem::forget(broken);
+        (room, record)
+    }
+
+    fn stop_world<'a>(&'a self, state: &mut State, record: &mut Record) -> WorldStopped<'a> {
+        let world = record.step(Phase::StopWorld, |event| {
+            let world = self.stop(state);
             event.objects = state.mutators.len() as u64;
+            world
         });
         state.engine.lead_on(self.node_of_leader());
+        world
+    }
+
+    /// What mutators held is given up, and what there was before is noted.
+    fn begin_collection(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        started: u64,
+        request: Request,
+    ) -> Collection {
         let beside = self.beside_used();
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::used);
         let large_used = [self.large.used(), arraylets];
         let allocated = self.used().saturating_sub(state.lately.used);
-        let was_full = self.collect_stopped(state, &mut record, extent);
-        let now = clock::monotonic_ns();
-        let collection = Collection {
-            was_full,
+        self.retire_tlabs(state, world);
+        self.retire_arraylets(state, world);
+        self.check_before(state, world);
+        let mut tops = [Address::NULL; MOST_REGIONS];
+        for (top, region) in tops.iter_mut().zip(self.nursery.regions().iter()) {
+            *top = region.space.top();
+        }
+        self.zeroing.note_taken(world, &self.nursery.eden);
+        self.count_eden_pages(state);
+        Collection {
+            was_full: false,
             mutator_ns: started.saturating_sub(state.lately.resumed_ns),
             for_room: request.bytes > 0,
             needed: request.beside(),
@@ -123,16 +168,67 @@ impl<F: SlotFormat> Scavenge<F> {
             large_used,
             allocated,
             stopped_ns: started,
-            now_ns: now,
+            now_ns: started,
+            tops,
+        }
+    }
+
+    /// Why everything is collected, if that is known without a scavenge.
+    fn wants_everything(&self, state: &State, extent: Extent) -> Option<&'static str> {
+        match extent {
+            Extent::Full | Extent::Compact => Some("everything was asked for"),
+            Extent::Young => state.wants_full,
+        }
+    }
+
+    fn collect_everything(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+        (extent, why): (Extent, &'static str),
+    ) {
+        let started = clock::monotonic_ns();
+        state.crew_sizes.begin(true);
+        let policy = match extent {
+            Extent::Compact => &MarkCompact,
+            Extent::Young | Extent::Full => old::policy(self.config.options.old),
         };
-        self.resize(state, &mut record, &collection);
+        if !policy.collect(self, state, world, record, why) {
+            MarkCompact.collect(self, state, world, record, old::NO_HOLES);
+        }
+        state.totals.full_collections += 1;
+        let took = clock::monotonic_ns() - started;
+        state.last_full.ns = took;
+        state.crew_sizes.end(true, self.used(), took);
+    }
+
+    /// Under `quarantine` and `poison`: what is empty now is left, and what is free is overwritten.
+    fn leave_nothing(&self, world: &mut WorldStopped<'_>, collection: &Collection, gave_up: bool) {
+        if self.checks() {
+            self.leave_evacuated(world, &collection.tops);
+        }
+        self.poison_free_memory(&collection.tops, gave_up);
+    }
+
+    /// What follows from what was found: sizes, how eden is zeroed, and what is collected next.
+    fn end_collection(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+        (collection, was_full): (&mut Collection, bool),
+    ) {
+        (collection.was_full, collection.now_ns) = (was_full, clock::monotonic_ns());
+        self.resize(state, world, record, collection);
         self.sum_locality(state);
-        self.decide_next(state, was_full);
-        self.decide_zeroing(state, &mut record, &collection);
+        self.decide_next(state, world, was_full);
+        self.decide_zeroing(state, world, record, collection);
         self.epoch.fetch_add(1, Ordering::Relaxed);
-        let room = self.has_room(request);
-        record.step(Phase::ResumeWorld, |_| self.resume(state));
-        self.zeroing.wake();
+    }
+
+    /// The mutators run again: what the stop came to.
+    fn finish(&self, state: &mut State, record: &mut Record, started: u64, reason: &'static str) {
         let stopped = clock::monotonic_ns() - started;
         state.totals.stopped_ns += stopped;
         state.totals.longest_stop_ns = state.totals.longest_stop_ns.max(stopped);
@@ -141,69 +237,18 @@ impl<F: SlotFormat> Scavenge<F> {
             event.reason = reason;
         });
         record.set_last_duration(stopped);
-        publish(state, &record);
-        core::mem::forget(broken);
-        (room, record)
-    }
-
-    /// Whether everything was collected.
-    fn collect_stopped(&self, state: &mut State, record: &mut Record, extent: Extent) -> bool {
-        self.retire_tlabs(state);
-        self.retire_arraylets(state);
-        self.check_before(state);
-        let mut tops = [Address::NULL; MOST_REGIONS];
-        for (top, region) in tops.iter_mut().zip(self.nursery.regions().iter()) {
-            *top = region.space.top();
-        }
-        self.zeroing.note_taken(&self.nursery.eden);
-        self.count_eden_pages(state);
-        self.verify(state, record, Edge::Before);
-        let why = match (extent, state.wants_full) {
-            (Extent::Full | Extent::Compact, _) => Some("everything was asked for"),
-            (Extent::Young, Some(why)) => Some(why),
-            (Extent::Young, None) if self.scavenge(state, record) => None,
-            (Extent::Young, None) => Some(NO_ROOM),
-        };
-        if let Some(why) = why {
-            let started = clock::monotonic_ns();
-            state.crew_sizes.begin(true);
-            match (self.config.options.old, extent) {
-                (OldPolicy::MarkCompact, _) | (_, Extent::Compact) => {
-                    self.collect_compacting(state, record, why);
-                }
-                (OldPolicy::MarkSweep, Extent::Young | Extent::Full) => {
-                    if !self.collect_in_place(state, record, why) {
-                        let why = "the holes are too small for what was to be promoted";
-                        self.collect_compacting(state, record, why);
-                    }
-                }
-            }
-            state.totals.full_collections += 1;
-            let took = clock::monotonic_ns() - started;
-            state.last_full.ns = took;
-            state.crew_sizes.end(true, self.used(), took);
-        }
-        if self.checks() {
-            self.leave_evacuated(&tops);
-        }
-        self.poison_free_memory(&tops, why == Some(NO_ROOM));
-        self.verify(state, record, Edge::After);
-        self.check_after(state);
-        if why.is_some() {
-            self.take_census(state);
-        }
-        why.is_some()
+        publish(state, record);
     }
 
     /// Whether the next collection is of everything.
-    fn decide_next(&self, state: &mut State, was_full: bool) {
+    fn decide_next(&self, state: &mut State, world: &mut WorldStopped<'_>, was_full: bool) {
         if !state.scavenging && state.wants_full.is_none() {
             state.wants_full = Some(match self.config.options.generations {
                 Generations::Never => NEVER,
                 _ => "scavenges cost more than collections of everything",
             });
         }
-        self.set_old_end();
+        self.set_old_end(&mut world.allocator());
         let eden = self.nursery.eden.bytes();
         let filled = self.old_used() - self.old_holes();
         let room = state.lately.old_target.saturating_sub(filled);
@@ -231,32 +276,34 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    pub(super) fn retire_tlabs(&self, state: &State) {
-        for mutator in &state.mutators {
-            // SAFETY: attached mutators exist, and they are stopped.
-            unsafe { mutator.as_ref().retire_tlab() };
+    pub(super) fn retire_tlabs(&self, state: &State, world: &WorldStopped<'_>) {
+        for mutator in state.mutators.stopped(world).iter() {
+            // SAFETY: the mutator does not run, and no worker is at work on it.
+            unsafe { mutator.retire_tlab() };
         }
     }
 
     /// Before arraylets are swept.
-    fn retire_arraylets(&self, state: &State) {
-        for mutator in &state.mutators {
-            // SAFETY: attached mutators exist, and they are stopped.
-            unsafe { mutator.as_ref().retire_arraylets() };
+    fn retire_arraylets(&self, state: &State, world: &WorldStopped<'_>) {
+        for mutator in state.mutators.stopped(world).iter() {
+            mutator.retire_arraylets();
         }
     }
 
     /// Waits until no mutator is inside the gate. The caller is outside, and holds `collecting`.
-    pub(super) fn stop(&self, state: &mut State) {
-        collecting::announce(&self.gate, poll_words(state));
+    pub(super) fn stop(&self, state: &mut State) -> WorldStopped<'_> {
+        collecting::announce(&self.gate, state.mutators.polls());
         self.gate.drain_watching(|| self.bury(state));
+        // SAFETY: no mutator is inside the gate, and none comes in until `resume`; so none holds `beside`, which is taken
+        // inside. The one caller at a time holds `collecting`.
+        unsafe { WorldStopped::begin() }
     }
 
     /// Takes off the list the mutators whose threads ended inside the gate, and goes out in their place.
     pub(super) fn bury(&self, state: &mut State) {
         let ended = self.ended.as_ref().map(|ended| ended());
         for record in ended.into_iter().flatten() {
-            state.mutators.retain(|&other| other != record);
+            state.mutators.remove(record);
             // SAFETY: leaked by `attach`; its thread has ended, and nobody else uses it.
             let mutator = unsafe { Box::from_raw(record.as_ptr()) };
             // SAFETY: the mutator's thread has ended, so nobody else uses its buffer.
@@ -266,16 +313,22 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Ends what [`Scavenge::stop`] began.
-    pub(super) fn resume(&self, state: &State) {
-        collecting::resume(&self.gate, poll_words(state));
+    pub(super) fn resume(&self, state: &State, world: WorldStopped<'_>) {
+        drop(world);
+        collecting::resume(&self.gate, state.mutators.polls());
     }
 
-    /// Collects the young generation; whether everything found room.
-    fn scavenge(&self, state: &mut State, record: &mut Record) -> bool {
+    /// Collects the young generation: why everything is to be collected after all, if something found no room.
+    fn scavenge(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+    ) -> Option<&'static str> {
         let complete = record.step(Phase::Copy, |event| {
             let (started, survivors) = (clock::monotonic_ns(), self.nursery.from().used());
             state.crew_sizes.begin(false);
-            let complete = self.copy_young(state);
+            let complete = self.copy_young(state, world);
             let took = clock::monotonic_ns() - started;
             let (mut survived, mut promoted, mut objects) = (0, 0, 0);
             for local in state.engine.worker_states() {
@@ -300,67 +353,10 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         state.totals.scavenges += 1;
         if complete {
-            self.verify(state, record, Edge::Copied);
-            self.nursery.flip();
+            self.verify(state, world, record, Edge::Copied);
+            self.nursery.flip(world);
         }
-        complete
-    }
-
-    /// Marks everything and slides it together.
-    fn collect_compacting(&self, state: &mut State, record: &mut Record, why: &'static str) {
-        record.step(Phase::Mark, |event| {
-            event.reason = why;
-            event.objects = self.mark_all(state) as u64;
-            event.workers = state.crew_sizes.workers as u32;
-        });
-        self.verify(state, record, Edge::Marked);
-        let planned = record.step(Phase::Plan, |_| {
-            self.sweep_large(Generation::Old);
-            self.sweep_large(Generation::Young);
-            self.make_plan()
-        });
-        state.last_full.young_lived = planned.lived[1..].iter().sum();
-        record.step(Phase::Update, |_| self.update_all(state));
-        self.sweep_arraylets(true);
-        record.step(Phase::Slide, |event| {
-            self.slide_all(state, &planned);
-            event.bytes = self.used() as u64;
-        });
-        self.verify(state, record, Edge::Slid);
-        // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.
-        let occupied = self.nursery.to().used() + self.nursery.from().used() > 0;
-        state.wants_full = occupied.then_some("objects are left in the survivor spaces");
-    }
-
-    /// Marks everything, frees what is dead where it is, and promotes young objects; whether all of them found room.
-    fn collect_in_place(&self, state: &mut State, record: &mut Record, why: &'static str) -> bool {
-        record.step(Phase::Mark, |event| {
-            event.reason = why;
-            event.objects = self.mark_all(state) as u64;
-            event.workers = state.crew_sizes.workers as u32;
-        });
-        self.verify(state, record, Edge::Marked);
-        record.step(Phase::Reclaim, |event| {
-            self.reclaim_in_place();
-            event.bytes = self.old.free() as u64;
-        });
-        let complete = record.step(Phase::Copy, |event| {
-            let complete = self.promote_young(state);
-            for local in state.engine.worker_states() {
-                event.bytes += core::mem::take(&mut local.promoted) as u64;
-                event.objects += core::mem::take(&mut local.objects) as u64;
-            }
-            event.workers = state.crew_sizes.workers as u32;
-            event.reason = state.crew_sizes.reason;
-            complete
-        });
-        self.sweep_arraylets(false);
-        if complete {
-            self.verify(state, record, Edge::Promoted);
-            self.nursery.reset();
-            state.wants_full = None;
-        }
-        complete
+        (!complete).then_some(NO_ROOM)
     }
 
     /// Under `poison`: overwrites what is free now and was in use, and nothing else: the rest need not be resident. The
@@ -388,10 +384,10 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Under `poison`: overwrites a range that no object uses any more, in a stopped world.
+    /// Under `poison`: overwrites a range that no object uses any more.
     pub(super) fn poison(&self, start: Address, bytes: usize) {
         if self.config.options.poison {
-            // SAFETY: the world is stopped and no object uses the range, as the callers see to.
+            // SAFETY: no object uses the range, as the callers see to, and nobody allocates there meanwhile.
             unsafe { zero::fill(start, bytes, POISON) };
         }
     }
@@ -407,11 +403,17 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn verify(&self, state: &State, record: &mut Record, edge: Edge) {
+    pub(super) fn verify(
+        &self,
+        state: &State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+        edge: Edge,
+    ) {
         if self.config.options.verify == Verify::Edges {
             record.step(Phase::Verify, |event| {
                 event.reason = edge.when();
-                event.objects = self.verify_heap(state, edge) as u64
+                event.objects = self.verify_heap(state, world, edge) as u64
             });
         }
     }
@@ -424,12 +426,6 @@ impl Drop for StopsTheProcess {
     fn drop(&mut self) {
         panic!("a collection was left by a panic: the heap is broken");
     }
-}
-
-pub(super) fn poll_words(state: &State) -> impl Iterator<Item = &AtomicU32> {
-    let mutators = state.mutators.iter();
-    // SAFETY: attached mutators exist; the word is atomic.
-    mutators.map(|mutator| unsafe { &(*mutator.as_ptr()).poll })
 }
 
 /// Puts the events of a collection into the ring and the log.

@@ -13,6 +13,7 @@
 //! - A slot of an old object that refers to a young one afterwards is on a dirty card (I5).
 //! - Nothing in the to-space or promoted in this scavenge is copied again.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::{Pages, Prefetch};
 use gleaner_base::sync::{AtomicBool, Ordering};
@@ -67,28 +68,38 @@ pub struct Copying<'a, F: SlotFormat, W = Nothing> {
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Copies everything that lives in eden and the from-space; whether it all found room.
-    pub(super) fn copy_young(&self, state: &mut State) -> bool {
-        self.copy(state, Some(self.nursery.to()), self.config.options.tenure)
+    pub(super) fn copy_young(&self, state: &mut State, world: &mut WorldStopped<'_>) -> bool {
+        self.copy(
+            state,
+            world,
+            Some(self.nursery.to()),
+            self.config.options.tenure,
+        )
     }
 
     /// Promotes everything that lives in the nursery, the survivor spaces both; whether it all found room.
-    pub(super) fn promote_young(&self, state: &mut State) -> bool {
-        self.copy(state, None, 0)
+    pub(super) fn promote_young(&self, state: &mut State, world: &mut WorldStopped<'_>) -> bool {
+        self.copy(state, world, None, 0)
     }
 
-    fn copy(&self, state: &mut State, to: Option<&Fragmented>, tenure: u32) -> bool {
+    fn copy(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        to: Option<&Fragmented>,
+        tenure: u32,
+    ) -> bool {
         let promoted = match to {
             Some(_) => self.nursery.used().min(2 * state.lately.promoted),
             None => self.nursery.used(),
         };
-        // SAFETY: the world is stopped.
-        unsafe { self.reserve_old(promoted) };
-        self.begin_arraylets();
+        self.reserve_old(&mut world.allocator(), promoted);
+        self.begin_arraylets(world);
         let homes = self.young_ranges();
         let copying = Copying {
             heap: self,
             bits: self.bits(),
-            tasks: Tasks::of_roots(self, &state.mutators).with_strips(self, &self.old_regions()),
+            tasks: Tasks::with_strips(self, &state.mutators, world, &self.old_regions()),
             to,
             to_range: to.map_or((Address::NULL, 0), |_| self.nursery.to_range()),
             nursery: (self.nursery.start(), self.nursery.bytes()),
@@ -114,10 +125,11 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: the phase is over, so the buffer is the leader's.
             unsafe { local.survivor_plab.retire() };
         }
-        self.settle_young_large(tenure);
-        self.settle_young_arraylets();
+        let failed = copying.failed.into_inner();
+        self.settle_young_large(world, tenure);
+        self.settle_young_arraylets(world);
         self.note_old_top();
-        !copying.failed.into_inner()
+        !failed
     }
 
     fn is_segregated(&self) -> bool {
@@ -134,25 +146,26 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Frees the young large objects that were not reached; the others are older now.
-    fn settle_young_large(&self, tenure: u32) {
-        // SAFETY: the world is stopped, and the leader is alone.
-        unsafe {
-            self.large
-                .sweep(Generation::Young, |object, (start, bytes)| {
-                    if !self.bits().is_marked(object) {
-                        self.poison(start, bytes);
-                        return Fate::Dies;
-                    }
-                    self.unmark_large(object);
+    fn settle_young_large(&self, world: &mut WorldStopped<'_>, tenure: u32) {
+        self.large
+            .sweep(world, Generation::Young, |object, (start, bytes)| {
+                if !self.bits().is_marked(object) {
+                    self.poison(start, bytes);
+                    return Fate::Dies;
+                }
+                self.unmark_large(object);
+                // SAFETY: a live object, of which the leader alone changes the header between phases.
+                let header = unsafe {
                     let header = header::load(object, Ordering::Relaxed);
                     header::store(object, header.older());
-                    if header.age() < tenure {
-                        Fate::Young
-                    } else {
-                        Fate::Old
-                    }
-                });
-        }
+                    header
+                };
+                if header.age() < tenure {
+                    Fate::Young
+                } else {
+                    Fate::Old
+                }
+            });
     }
 }
 
@@ -385,7 +398,7 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
     }
 
     fn root(&self, local: &mut WorkerState, slot: Address) {
-        // SAFETY: root slots are wide, and their owner is stopped.
+        // SAFETY: root slots are wide, and their owner does not run.
         let object = unsafe { Wide::load(slot, Address::NULL) }.as_object();
         let is_elsewhere = object.is_some_and(|object| self.is_elsewhere(local, object));
         if !is_elsewhere || !local.send(Message::Root(slot)) {
@@ -394,11 +407,11 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
     }
 
     fn root_here(&self, local: &mut WorkerState, slot: Address) {
-        // SAFETY: root slots are wide, and their owner is stopped.
+        // SAFETY: root slots are wide, and their owner does not run.
         if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
             let place = self.reach(local, object);
             if place != object {
-                // SAFETY: root slots are wide, and their owner is stopped.
+                // SAFETY: root slots are wide, and their owner does not run.
                 unsafe { Wide::store(slot, Address::NULL, Value::reference(place)) };
             }
         }

@@ -15,14 +15,17 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::clock;
 
-use super::collect::{poll_words, publish_event};
+use super::collect::publish_event;
 use super::mutator::Mutator;
 use super::{Scavenge, State};
 use crate::scavenge::stop::poll::StandAside;
 
 /// Sets the poll words of all mutators: hints, so relaxed.
 fn set_polls(state: &State, value: u32) {
-    poll_words(state).for_each(|poll| poll.store(value, Ordering::Relaxed));
+    state
+        .mutators
+        .polls()
+        .for_each(|poll| poll.store(value, Ordering::Relaxed));
 }
 
 impl<F: SlotFormat> Scavenge<F> {
@@ -66,18 +69,15 @@ impl<F: SlotFormat> Scavenge<F> {
         self.collecting
             .let_go_in_child(&self.gate, inside, |state| {
                 set_polls(state, 0);
-                let mutators = core::mem::take(&mut state.mutators);
-                for record in mutators {
-                    if is_own(record) {
-                        state.mutators.push(record);
-                        continue;
-                    }
-                    // SAFETY: leaked by `attach`; its thread does not exist in this process, and had left its buffer at
-                    // a poll.
+                let mut mutators = core::mem::take(&mut state.mutators);
+                mutators.split(is_own, |record| {
+                    // SAFETY: leaked by `attach` and off the list; its thread does not exist in this process, and had left
+                    // its buffer at a poll.
                     let gone = unsafe { Box::from_raw(record.as_ptr()) };
                     // SAFETY: the mutator's thread does not exist in this process, so nobody else uses its buffer.
                     unsafe { self.keep_of(state, &gone) };
-                }
+                });
+                state.mutators = mutators;
                 let mut event = Event::new(Phase::Fork, self.epoch());
                 event.start_ns = clock::monotonic_ns();
                 publish_event(state, &event);

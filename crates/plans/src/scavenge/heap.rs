@@ -4,9 +4,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
+use gleaner_base::contexts::AllocatorLocked;
 use gleaner_base::events::{Event, Ring};
 use gleaner_base::options::{Generations, HugePages, Pages};
-use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock, UnsafeCell};
+use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
 use gleaner_mem::header;
@@ -25,16 +26,18 @@ use gleaner_spaces::precise::large_objects::LargeObjects;
 use gleaner_spaces::precise::mark_compact::Plan;
 use gleaner_spaces::precise::nursery::Nursery;
 use gleaner_spaces::precise::regions::{Kind, MOST_NODES, Regions};
-use gleaner_spaces::precise::tenured::{BlockBuffer, Tenured};
+use gleaner_spaces::precise::tenured::Tenured;
 use gleaner_work::{Crew, Synchronisation};
 
 use super::arrays::guard::Guard;
+use super::beside::Beside;
 use super::checks::quarantine::Quarantine;
 use super::config::{Config, CreateError, LARGE_BYTES, LEAST_LIMIT, REGION_GRANULE};
 use super::crew_sizes::CrewSizes;
 use super::handles::Handles;
 use super::locality::Locality;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
+use super::mutator_list::MutatorList;
 use super::nodes::lockstep::Lockstep;
 use super::report::Censuses;
 use super::sizes::Sizes;
@@ -113,16 +116,13 @@ pub struct Scavenge<F> {
     pub(super) old_high: AtomicUsize,
     /// How high it has been since memory was last looked for that it does not need. Written in stopped worlds.
     pub(super) old_high_lately: AtomicUsize,
-    /// Held by a mutator inside the gate that allocates in the pinned or the large space. Not needed in a stopped
-    /// world.
-    pub(super) beside: RawLock,
+    /// For allocation in the pinned and the large space and that of arraylets.
+    pub(super) beside: Beside,
     /// Bytes of pinned objects since everything was collected, each as small ones or with pages of its own. Written as
     /// `beside` says.
     pub(super) pinned_lately: AtomicUsize,
     /// With so many everything is collected. Written in a stopped world.
     pub(super) pinned_due: AtomicUsize,
-    /// Where the pinned space is filled. As `beside` says.
-    pub(super) pinned_buffer: UnsafeCell<BlockBuffer>,
     /// Bytes that were allocated since the last census of arrays, as far as mutators have told. Relaxed: it is no more
     /// than a number to compare with.
     pub(super) uncounted: AtomicUsize,
@@ -307,7 +307,7 @@ impl<F: SlotFormat> Scavenge<F> {
             ended: None,
             root_visitor: RootVisitorPlace::default(),
             collecting: Collecting::new(State {
-                mutators: Vec::new(),
+                mutators: MutatorList::new(),
                 next_number: 1,
                 engine,
                 crew_sizes: CrewSizes::new(&config),
@@ -340,10 +340,9 @@ impl<F: SlotFormat> Scavenge<F> {
             young_large_limit: AtomicUsize::new(sizes.first_eden()),
             old_high: AtomicUsize::new(old.word()),
             old_high_lately: AtomicUsize::new(old.word()),
-            beside: RawLock::new(),
+            beside: Beside::new(),
             pinned_lately: AtomicUsize::new(0),
             pinned_due: AtomicUsize::new(sizes.first_old_target()),
-            pinned_buffer: UnsafeCell::new(BlockBuffer::default()),
             uncounted: AtomicUsize::new(0),
             crew,
             epoch: AtomicU64::new(0),
@@ -395,7 +394,8 @@ impl<F: SlotFormat> Scavenge<F> {
             mutator.set_tally(self.new_tally());
             let record = NonNull::from(Box::leak(Box::new(mutator)));
             state.next_number += 1;
-            state.mutators.push(record);
+            // SAFETY: leaked just now, and freed when it was taken off the list.
+            unsafe { state.mutators.push(record) };
             Some(record)
         })
     }
@@ -418,7 +418,7 @@ impl<F: SlotFormat> Scavenge<F> {
     pub unsafe fn detach(&self, record: NonNull<Mutator>) {
         // SAFETY: leaked by `attach`; without a collection only its owner, the caller, looks at it, and at its buffer.
         let mutator = self.collecting.detach(&self.gate, |state| unsafe {
-            state.mutators.retain(|&other| other != record);
+            state.mutators.remove(record);
             let mutator = Box::from_raw(record.as_ptr());
             self.keep_of(state, &mutator);
             mutator
@@ -515,17 +515,12 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Gives memory of the large space and of that of arraylets back in which nothing lives, until it is `wanted` bytes or
     /// no more is left.
-    ///
-    /// # Safety
-    /// The caller holds `beside`, or has stopped the world.
-    pub(super) unsafe fn release_beside(&self, wanted: usize) {
+    pub(super) fn release_beside(&self, locked: &mut AllocatorLocked<'_>, wanted: usize) {
         let before = self.beside_resident();
-        // SAFETY: as this function asks.
-        unsafe {
-            self.large.release_free(wanted);
-            if let Some(arraylets) = &self.arraylets {
-                arraylets.release_free(wanted.saturating_sub(before - self.beside_resident()));
-            }
+        self.large.release_free(locked, wanted);
+        if let Some(arraylets) = &self.arraylets {
+            let left = wanted.saturating_sub(before - self.beside_resident());
+            arraylets.release_free(locked, left);
         }
     }
 

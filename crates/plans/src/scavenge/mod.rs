@@ -8,11 +8,12 @@
 //!
 //! - `config`, `sizes`: how a heap is set up, and the ranges of its spaces; `heap`: spaces and tables; `state`: what it
 //!   remembers from collection to collection
-//! - [`mutator`]: what a mutator has to itself; [`allocate`]: buffers, large and pinned objects, and when to collect
-//! - [`collect`]: a collection, step by step; [`resize`]: the sizes of the generations afterwards; [`stop`]: how mutators
+//! - [`mutator`]: what a mutator has to itself, and `mutator_list`: all of them; [`allocate`]: buffers, large and pinned objects, and when to
+//!   collect; `beside`: the lock for what has no buffers
+//! - [`collect`]: a collection, step by step; [`old`]: the policies of the old generation; [`resize`]: the sizes of the generations afterwards; [`stop`]: how mutators
 //!   stop, attach, detach and fork ([`fork`]); [`decide`]: as pure functions, what is decided
 //! - [`trace`]: what the workers do in parallel: their stacks, [`roots`], [`mark`]ing, prefetched [`edges`]; [`copy`]:
-//!   scavenging; [`compact`]: updating and sliding
+//!   scavenging
 //! - [`zeroing`]: what zeroes eden, and when
 //! - [`arrays`]: arrays in pieces, what mutators and the collector do with them, and the report on them
 //! - [`nodes`]: memory nodes
@@ -28,9 +29,9 @@
 
 pub mod allocate;
 pub mod arrays;
+mod beside;
 pub mod checks;
 pub mod collect;
-pub mod compact;
 mod config;
 pub mod copy;
 mod crew_sizes;
@@ -39,7 +40,9 @@ pub mod extent;
 pub mod fork;
 mod heap;
 pub mod mutator;
+mod mutator_list;
 pub mod nodes;
+pub mod old;
 mod outside;
 pub mod resize;
 mod sizes;

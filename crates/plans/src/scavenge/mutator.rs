@@ -281,10 +281,7 @@ impl Mutator {
 
     /// Forgets its chunks of arraylets and the stock: nothing points at what is in it. Not with each TLAB, nor for a walk:
     /// what is left of a chunk is found again behind the next collection alone.
-    ///
-    /// # Safety
-    /// The mutator is stopped.
-    pub(super) unsafe fn retire_arraylets(&self) {
+    pub(super) fn retire_arraylets(&self) {
         self.arraylets.iter().for_each(ArrayletBuffer::retire);
         for contents in [Contents::References, Contents::Primitives] {
             self.with_stock(contents, Vec::clear);

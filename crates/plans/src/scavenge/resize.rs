@@ -3,18 +3,21 @@
 //! collections of everything goes back to the system.
 //!
 //! The young generation and the old one share the limit: what the one gains the other loses. Ranges of addresses are
-//! reserved for the largest sizes. The leader does this in a stopped world.
+//! reserved for the largest sizes. The leader does this before the mutators go on.
 
 use core::ptr::NonNull;
 
+use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
 use gleaner_base::events::{Event, Phase};
-use gleaner_base::options::{Generations, OldPolicy};
+use gleaner_base::options::Generations;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
+use gleaner_spaces::precise::regions::MOST_REGIONS;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
+use super::old;
 use super::state::Lately;
 use super::{Scavenge, State};
 use crate::scavenge::decide::collection::{self, fading_most, moving_average};
@@ -45,11 +48,19 @@ pub(super) struct Collection {
     pub stopped_ns: u64,
     /// When the collection was over.
     pub now_ns: u64,
+    /// Where the nursery's regions were in use up to when it began.
+    pub tops: [Address; MOST_REGIONS],
 }
 
 impl<F: SlotFormat> Scavenge<F> {
     /// After a collection: measures, decides, and does it.
-    pub(super) fn resize(&self, state: &mut State, record: &mut Record, collection: &Collection) {
+    pub(super) fn resize(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+        collection: &Collection,
+    ) {
         state.lately.note_pause(collection);
         state.lately.used = self.used();
         state.lately.beside_used = self.beside_used();
@@ -67,13 +78,13 @@ impl<F: SlotFormat> Scavenge<F> {
                 let mut found = self.measure(state, collection);
                 found.wanted = self.decide_young(state, collection, &found);
                 let decision = generation_sizes::next_sizes(&found);
-                self.apply(&mut state.lately, &decision, event);
+                self.apply(&mut state.lately, world, &decision, event);
                 event.reason = changed.unwrap_or(event.reason);
             });
         }
-        self.balance(record);
+        self.balance(world, record);
         if collection.was_full {
-            self.release_unused(&mut state.lately);
+            self.release_unused(&mut state.lately, world);
             (state.lately.cycle_ns, state.lately.cycle_allocated) = (0, 0);
         }
     }
@@ -86,7 +97,7 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Option<&'static str> {
         let config = &self.config;
         let open = config.options.generations == Generations::Auto && config.options.stress == 0;
-        if !open || config.options.old != OldPolicy::MarkCompact || !collection.for_room {
+        if !open || !old::policy::<F>(config.options.old).slides() || !collection.for_room {
             return None;
         }
         let lately = &state.lately;
@@ -156,7 +167,7 @@ impl<F: SlotFormat> Scavenge<F> {
         Measurements {
             limit: self.config.limit,
             scavenging: state.scavenging,
-            slides: self.config.options.old == OldPolicy::MarkCompact,
+            slides: old::policy::<F>(self.config.options.old).slides(),
             nursery_used: self.nursery.used(),
             allocated_lately: lately.allocated,
             beside_lately: lately.beside,
@@ -179,25 +190,31 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn apply(&self, lately: &mut Lately, decision: &Decision, event: &mut Event) {
+    fn apply(
+        &self,
+        lately: &mut Lately,
+        world: &mut WorldStopped<'_>,
+        decision: &Decision,
+        event: &mut Event,
+    ) {
         let nursery = &self.nursery;
         let ends = self.nursery_ends();
         let whole = |bytes: usize| bytes / BLOCK_BYTES * BLOCK_BYTES;
         nursery.resize_within(
+            world,
             whole(decision.eden).max(BLOCK_BYTES),
             whole(decision.survivor).max(BLOCK_BYTES),
             self.config.limit.saturating_sub(self.old_used()),
         );
-        self.release_above(&ends);
-        event.objects = (self.place_shares_anew(&ends) / memory::page_size()) as u64;
+        self.release_above(world, &ends);
+        event.objects = (self.place_shares_anew(world, &ends) / memory::page_size()) as u64;
         let old_limit = self.config.limit.saturating_sub(nursery.capacity());
         debug_assert!(
             old_limit >= self.old_used(),
             "more than the limit is in use"
         );
         self.old_limit.store(old_limit, Ordering::Relaxed);
-        // SAFETY: the world is stopped.
-        unsafe { self.make_resident_room(0) };
+        self.make_resident_room(&mut world.allocator(), 0);
         lately.young = decision.young;
         // While the young generation takes what the old one does not need, the target is for later.
         lately.old_target = decision.old_target;
@@ -206,8 +223,8 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// The old space may grow as far as the limit allows.
-    pub(super) fn set_old_end(&self) {
-        self.old.region.set_end(self.farthest_old_end());
+    pub(super) fn set_old_end(&self, locked: &mut AllocatorLocked<'_>) {
+        self.old.region.set_end(locked, self.farthest_old_end());
     }
 
     fn farthest_old_end(&self) -> Address {
@@ -223,16 +240,12 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Reserves `bytes` for promotions, before anybody uses them: the old space may grow so far, and no more is
     /// resident then than the limit allows. All that may be promoted would be more than is used, as a rule, and what is
     /// given back is soon asked for again: [`Scavenge::reserve_more`] does the rest.
-    ///
-    /// # Safety
-    /// The world is stopped, and no phase runs.
-    pub(super) unsafe fn reserve_old(&self, bytes: usize) {
+    pub(super) fn reserve_old(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) {
         let region = &self.old.region;
         let used = region.used().saturating_add(bytes);
         let end = region.start().add(used.next_multiple_of(BLOCK_BYTES));
-        region.set_end(end.min(self.farthest_old_end()));
-        // SAFETY: the world is stopped and no phase runs, as asked.
-        unsafe { self.make_resident_room(region.free()) };
+        region.set_end(locked, end.min(self.farthest_old_end()));
+        self.make_resident_room(locked, region.free());
     }
 
     /// A worker of a scavenge found no room in the old space: whether there is more now, reserved by it or by another.
@@ -240,22 +253,21 @@ impl<F: SlotFormat> Scavenge<F> {
         let region = &self.old.region;
         let seen = region.end();
         // No mutator holds the lock in a stopped world.
-        self.beside.lock();
-        if seen == region.end() {
-            let end = seen.add(RESERVED_AT_ONCE).min(self.farthest_old_end());
-            let high = Address::new(self.old_high.load(Ordering::Relaxed)).max(end);
-            let old = high.offset_from(region.start());
-            let resident = old + self.beside_resident();
-            let limit = self.old_limit.load(Ordering::Relaxed);
-            // Memory above the top is about to be used by other workers: only that of large objects is given back.
-            // SAFETY: `beside` is held; the other workers of the scavenge only read strips and generations and claim
-            // arraylets that live, and both spaces are swept when all is traced.
-            unsafe { self.release_beside(resident.saturating_sub(limit)) };
-            region.set_end(end.max(seen));
-        }
-        let more = seen < region.end();
-        self.beside.unlock();
-        more
+        self.beside.with(|locked| {
+            if seen == region.end() {
+                let end = seen.add(RESERVED_AT_ONCE).min(self.farthest_old_end());
+                let high = Address::new(self.old_high.load(Ordering::Relaxed)).max(end);
+                let old = high.offset_from(region.start());
+                let resident = old + self.beside_resident();
+                let limit = self.old_limit.load(Ordering::Relaxed);
+                // Memory above the top is about to be used by other workers: only that of large objects and arraylets is
+                // given back. The others read strips and generations and claim arraylets that live meanwhile, and both
+                // spaces are swept when all is traced.
+                self.release_beside(locked, resident.saturating_sub(limit));
+                region.set_end(locked, end.max(seen));
+            }
+            seen < region.end()
+        })
     }
 
     /// Remembers how high the old space has been: memory above its top may be resident.
@@ -267,7 +279,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// After a collection of everything: once in `release-after` of them, memory goes back above what the old space
     /// needed since the last time, and of the large space and the arraylets what is beyond the most that they held.
-    fn release_unused(&self, lately: &mut Lately) {
+    fn release_unused(&self, lately: &mut Lately, world: &mut WorldStopped<'_>) {
         self.note_old_top();
         lately.unreleased += 1;
         let every = self.config.options.release_after;
@@ -279,13 +291,11 @@ impl<F: SlotFormat> Scavenge<F> {
         let needed = self.old_high_lately.swap(top.word(), Ordering::Relaxed);
         self.release_old_above(Address::new(needed));
         let [large, pieces] = core::mem::take(&mut lately.most_large);
-        // SAFETY: the world is stopped, so nobody holds `beside`.
-        unsafe {
-            let excess = self.large.resident().saturating_sub(large);
-            self.large.release_free(excess);
-            if let Some(arraylets) = &self.arraylets {
-                arraylets.release_free(arraylets.resident().saturating_sub(pieces));
-            }
+        let locked = &mut world.allocator();
+        let excess = self.large.resident().saturating_sub(large);
+        self.large.release_free(locked, excess);
+        if let Some(arraylets) = &self.arraylets {
+            arraylets.release_free(locked, arraylets.resident().saturating_sub(pieces));
         }
     }
 
@@ -307,10 +317,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Gives memory back that no object of the spaces with a common limit uses, as far as `bytes` more would exceed it.
-    ///
-    /// # Safety
-    /// The caller holds `beside`, or has stopped the world.
-    pub(super) unsafe fn make_resident_room(&self, bytes: usize) {
+    pub(super) fn make_resident_room(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) {
         let region = &self.old.region;
         let high = self.old_reached();
         let above = high.offset_from(region.top());
@@ -320,8 +327,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let excess = (resident + bytes).saturating_sub(limit);
         if excess > 0 {
             self.release_old_above(region.top());
-            // SAFETY: the caller holds `beside`, or has stopped the world, as asked.
-            unsafe { self.release_beside(excess.saturating_sub(above)) };
+            self.release_beside(locked, excess.saturating_sub(above));
         }
     }
 }

@@ -4,6 +4,7 @@
 //! reservation holds them all; but where the system limits addresses those of large objects, which lie above all others
 //! then, are taken as they are used.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
 use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::fragmented::Cut;
@@ -245,7 +246,9 @@ impl Sizes {
     pub fn nursery(&self, base: Address) -> Nursery {
         let start = self.start(base, Kind::Eden);
         let nursery = Nursery::new(start, self.eden, self.survivor, self.turns, self.cut);
-        nursery.resize(self.first.0, self.first.1);
+        // SAFETY: nobody else has the nursery yet.
+        let mut world = unsafe { WorldStopped::begin() };
+        nursery.resize(&mut world, self.first.0, self.first.1);
         nursery
     }
 

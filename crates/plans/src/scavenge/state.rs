@@ -1,8 +1,6 @@
 //! What a precise heap remembers from collection to collection.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use core::ptr::NonNull;
 
 use gleaner_base::events::Ring;
 use gleaner_mem::Address;
@@ -11,7 +9,7 @@ use gleaner_spaces::precise::regions::MOST_NODES;
 
 use super::arrays::ArrayCounts;
 use super::crew_sizes::CrewSizes;
-use super::mutator::Mutator;
+use super::mutator_list::MutatorList;
 use super::report::Censuses;
 use super::trace::Engine;
 use super::zeroing::{Contention, Zeroed};
@@ -100,7 +98,7 @@ pub(super) struct LastFull {
 /// What only the holder of `collecting` touches.
 pub struct State {
     /// Attached mutators, with the numbers handed out so far.
-    pub(super) mutators: Vec<NonNull<Mutator>>,
+    pub(super) mutators: MutatorList,
     pub(super) next_number: u32,
     pub(super) engine: Engine,
     /// How many of its workers take part.

@@ -15,12 +15,12 @@
 //! - A chunk belongs to the mutator that it was given to, until the next collection: nobody else takes of its arraylets.
 //! - What counts toward the limit are chunks that are not empty, so that resident memory is what counts.
 //!
-//! The unsafe functions are called by the holder of the lock for allocation beside the TLABs, or in a stopped world by one
-//! thread. Claims, and what asks for the state of an arraylet, are for every worker of a phase.
+//! The lock for allocation beside the TLABs protects what is not atomic. Claims, and what asks for the state of an arraylet, are for every worker of a phase.
 
 use core::cell::Cell;
 use core::ptr::NonNull;
 
+use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
 use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::side::Side;
@@ -130,7 +130,7 @@ pub struct Arraylets {
     young: AtomicU8,
 }
 
-// SAFETY: `inner` is protected by the lock for allocation beside the TLABs, as the unsafe functions ask.
+// SAFETY: who follows the `UnsafeCell` has borrowed the lock for allocation beside the TLABs; the rest is atomics.
 unsafe impl Sync for Arraylets {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Arraylets {}
@@ -232,12 +232,12 @@ impl Arraylets {
         self.kinds.get(chunk).load(Ordering::Relaxed) & CONTENTS
     }
 
-    /// # Safety
-    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world; it has
-    /// no other reference from here, and lends this one to nobody who would ask for another.
-    #[allow(clippy::mut_from_ref, reason = "the callers have it to themselves")]
-    unsafe fn inner(&self) -> &mut Inner {
-        // SAFETY: the caller has it to itself, as asked.
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "who has borrowed the lock has what it protects"
+    )]
+    fn inner<'a>(&'a self, _: &'a mut AllocatorLocked<'_>) -> &'a mut Inner {
+        // SAFETY: the lock protects the inner part, and is borrowed for as long as this reference is.
         self.inner.with_mut(|inner| unsafe { &mut *inner })
     }
 }
@@ -265,17 +265,14 @@ impl Arraylets {
 
     /// Gives a mutator whose buffer is empty a chunk with something free. What `grow` says is asked before an empty chunk
     /// is taken, whose memory is not resident yet or is.
-    ///
-    /// # Safety
-    /// The caller holds the lock for allocation beside the TLABs.
-    pub unsafe fn refill(
+    pub fn refill(
         &self,
+        locked: &mut AllocatorLocked<'_>,
         buffer: &ArrayletBuffer,
         contents: Contents,
-        grow: impl FnOnce(bool) -> bool,
+        grow: impl FnOnce(&mut AllocatorLocked<'_>, bool) -> bool,
     ) -> bool {
-        // SAFETY: the lock is held, as asked.
-        let inner = unsafe { self.inner() };
+        let inner = self.inner(locked);
         let cursor = &mut inner.cursors[contents as usize];
         while *cursor < inner.swept {
             let chunk = *cursor;
@@ -303,13 +300,13 @@ impl Arraylets {
             return false;
         }
         let is_clean = is_fresh || self.kinds.get(chunk).load(Ordering::Relaxed) & CLEAN != 0;
-        if !grow(!is_clean) {
+        if !grow(locked, !is_clean) {
             return false;
         }
         if is_fresh {
             self.frontier.store(frontier + 1, Ordering::Relaxed);
         } else {
-            *empty += 1;
+            self.inner(locked).cursors[2] += 1;
         }
         if is_clean {
             self.resident.fetch_add(1, Ordering::Relaxed);
@@ -330,10 +327,7 @@ impl Arraylets {
     }
 
     /// Bytes of arraylets that mutators would find, if the space may grow by `left` bytes.
-    ///
-    /// # Safety
-    /// The caller is the one thread at work in a stopped world.
-    pub unsafe fn room(&self, contents: Contents, left: usize) -> usize {
+    pub fn room(&self, _: &mut WorldStopped<'_>, contents: Contents, left: usize) -> usize {
         let is_free = |at: &Address| self.state(*at).load(Ordering::Relaxed) == FREE;
         let free = (0..self.frontier.load(Ordering::Relaxed))
             .filter(|&chunk| self.contents(chunk) == contents.bits())
@@ -361,10 +355,7 @@ impl Arraylets {
     }
 
     /// Gives memory of empty chunks back to the system, the highest first, until it is `wanted` bytes or no more is left.
-    ///
-    /// # Safety
-    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
-    pub unsafe fn release_free(&self, mut wanted: usize) {
+    pub fn release_free(&self, _: &mut AllocatorLocked<'_>, mut wanted: usize) {
         for chunk in (0..self.frontier.load(Ordering::Relaxed)).rev() {
             if wanted == 0 {
                 break;
@@ -389,21 +380,15 @@ impl Arraylets {
 /// Collection.
 impl Arraylets {
     /// A scavenge begins: young arraylets that it does not claim are free when it is over.
-    ///
-    /// # Safety
-    /// The caller is the one thread at work in a stopped world.
-    pub unsafe fn begin_scavenge(&self) {
+    pub fn begin_scavenge(&self, _: &mut WorldStopped<'_>) {
         let young = self.young.load(Ordering::Relaxed);
         self.young
             .store(YOUNG[usize::from(young == YOUNG[0])], Ordering::Relaxed);
     }
 
     /// A collection of everything begins: nothing is claimed.
-    ///
-    /// # Safety
-    /// The caller is the one thread at work in a stopped world.
-    pub unsafe fn begin_marking(&self) {
-        // SAFETY: the one thread at work; whole chunks of the range.
+    pub fn begin_marking(&self, _: &mut WorldStopped<'_>) {
+        // SAFETY: the world is stopped and borrowed for changing, so nobody else uses the states; whole chunks of the range.
         unsafe { self.states.clear(self.start, self.reached()) };
         for chunk in 0..self.frontier.load(Ordering::Relaxed) {
             self.kinds
@@ -490,26 +475,27 @@ impl Arraylets {
     }
 
     /// A scavenge is over: what it did not claim of the young ones is free. `dies` is told each.
-    ///
-    /// # Safety
-    /// The caller is the one thread at work in a stopped world.
-    pub unsafe fn finish_scavenge(&self, dies: impl FnMut(Address)) {
-        // SAFETY: the one thread at work, as asked.
-        unsafe { self.sweep(HAS_YOUNG, false, dies) };
+    pub fn finish_scavenge(&self, world: &mut WorldStopped<'_>, dies: impl FnMut(Address)) {
+        self.sweep(world, HAS_YOUNG, false, dies);
     }
 
     /// A collection of everything is over: what it did not claim is free. If `all_old`, whatever lives is old.
-    ///
-    /// # Safety
-    /// The caller is the one thread at work in a stopped world.
-    pub unsafe fn finish_marking(&self, all_old: bool, dies: impl FnMut(Address)) {
-        // SAFETY: the one thread at work, as asked.
-        unsafe { self.sweep(CONTENTS, all_old, dies) };
+    pub fn finish_marking(
+        &self,
+        world: &mut WorldStopped<'_>,
+        all_old: bool,
+        dies: impl FnMut(Address),
+    ) {
+        self.sweep(world, CONTENTS, all_old, dies);
     }
 
-    /// # Safety
-    /// The caller is the one thread at work in a stopped world.
-    unsafe fn sweep(&self, which: u8, all_old: bool, mut dies: impl FnMut(Address)) {
+    fn sweep(
+        &self,
+        world: &mut WorldStopped<'_>,
+        which: u8,
+        all_old: bool,
+        mut dies: impl FnMut(Address),
+    ) {
         let frontier = self.frontier.load(Ordering::Relaxed);
         let young = self.young.load(Ordering::Relaxed);
         for chunk in 0..frontier {
@@ -544,8 +530,8 @@ impl Arraylets {
             }
             kind.store(after, Ordering::Relaxed);
         }
-        // SAFETY: the one thread at work, as asked.
-        let inner = unsafe { self.inner() };
+        let mut locked = world.allocator();
+        let inner = self.inner(&mut locked);
         inner.cursors = [0; 3];
         inner.swept = frontier;
         self.taken.store(0, Ordering::Relaxed);
@@ -555,6 +541,7 @@ impl Arraylets {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::precise::single_thread::{locked, stopped};
     use std::vec::Vec;
 
     const CHUNKS: usize = 4;
@@ -574,8 +561,8 @@ mod tests {
         space
             .allocate(buffer)
             .or_else(|| {
-                // SAFETY: there is only this thread.
-                unsafe { space.refill(buffer, contents, |_| true) }
+                space
+                    .refill(&mut locked(), buffer, contents, |_, _| true)
                     .then(|| space.allocate(buffer))
                     .flatten()
             })
@@ -588,24 +575,18 @@ mod tests {
         let slots = ArrayletBuffer::default();
         let old = take(&space, &slots, Contents::References).unwrap();
         slots.retire();
-        // SAFETY: there is only this thread.
-        unsafe {
-            space.begin_scavenge();
-            assert_eq!(space.claim(old, true), Claim::Won);
-            space.finish_scavenge(|_| {});
-            // Nothing young is in the chunk now.
-            space.begin_scavenge();
-            space.finish_scavenge(|_| unreachable!("no arraylet is young"));
-        }
+        space.begin_scavenge(&mut stopped());
+        assert_eq!(space.claim(old, true), Claim::Won);
+        space.finish_scavenge(&mut stopped(), |_| {});
+        // Nothing young is in the chunk now.
+        space.begin_scavenge(&mut stopped());
+        space.finish_scavenge(&mut stopped(), |_| unreachable!("no arraylet is young"));
         let young = take(&space, &slots, Contents::References).unwrap();
         assert_eq!(young, old.add(1 << SHIFT));
         slots.retire();
         let mut dead = Vec::new();
-        // SAFETY: there is only this thread.
-        unsafe {
-            space.begin_scavenge();
-            space.finish_scavenge(|arraylet| dead.push(arraylet));
-        }
+        space.begin_scavenge(&mut stopped());
+        space.finish_scavenge(&mut stopped(), |arraylet| dead.push(arraylet));
         assert!(dead.contains(&young) && !dead.contains(&old));
         assert!(!space.is_live(young) && space.is_old(old));
     }
@@ -623,19 +604,16 @@ mod tests {
         assert_eq!(space.taken(), 2 * CHUNK_BYTES);
         slots.retire();
         numbers.retire();
-        // SAFETY: there is only this thread.
-        unsafe {
-            space.begin_scavenge();
-            assert!(!space.is_live(a));
-            assert_eq!(space.claim(a, false), Claim::Won);
-            assert_eq!(space.claim(a, false), Claim::Lost);
-            assert_eq!(space.claim(a, true), Claim::MadeOld);
-            assert_eq!(space.claim(a, true), Claim::Lost);
-            assert_eq!(space.claim(a, false), Claim::Lost);
-            let mut dead = Vec::new();
-            space.finish_scavenge(|arraylet| dead.push(arraylet));
-            assert!(dead.contains(&b) && dead.contains(&c) && !dead.contains(&a));
-        }
+        space.begin_scavenge(&mut stopped());
+        assert!(!space.is_live(a));
+        assert_eq!(space.claim(a, false), Claim::Won);
+        assert_eq!(space.claim(a, false), Claim::Lost);
+        assert_eq!(space.claim(a, true), Claim::MadeOld);
+        assert_eq!(space.claim(a, true), Claim::Lost);
+        assert_eq!(space.claim(a, false), Claim::Lost);
+        let mut dead = Vec::new();
+        space.finish_scavenge(&mut stopped(), |arraylet| dead.push(arraylet));
+        assert!(dead.contains(&b) && dead.contains(&c) && !dead.contains(&a));
         assert!(space.is_old(a) && live(&space) == 1);
         assert_eq!(space.used(), CHUNK_BYTES);
         // What is free beside it comes first, then the empty chunk, whatever it held.
@@ -652,35 +630,36 @@ mod tests {
         let space = space();
         let buffer = ArrayletBuffer::default();
         let arraylet = take(&space, &buffer, Contents::Primitives).unwrap();
-        // SAFETY: there is only this thread.
-        unsafe {
-            for _ in 0..3 {
-                buffer.retire();
-                space.begin_scavenge();
-                assert_eq!(space.claim(arraylet, false), Claim::Won);
-                space.finish_scavenge(|_| ());
-                assert!(space.is_live(arraylet) && !space.is_old(arraylet));
-            }
-            assert!(space.make_old(arraylet) && !space.make_old(arraylet));
-            for _ in 0..2 {
-                space.begin_scavenge();
-                space.finish_scavenge(|_| ());
-                assert!(space.is_old(arraylet));
-            }
-            space.begin_marking();
-            assert!(!space.is_live(arraylet));
+        for _ in 0..3 {
+            buffer.retire();
+            space.begin_scavenge(&mut stopped());
             assert_eq!(space.claim(arraylet, false), Claim::Won);
-            space.finish_marking(true, |_| ());
-            assert!(space.is_old(arraylet));
-            space.begin_marking();
-            space.finish_marking(false, |_| ());
-            assert_eq!((live(&space), space.used()), (0, 0));
-            assert_eq!(space.resident(), CHUNK_BYTES);
-            space.release_free(1);
-            assert_eq!(space.resident(), 0);
+            space.finish_scavenge(&mut stopped(), |_| ());
+            assert!(space.is_live(arraylet) && !space.is_old(arraylet));
         }
-        // SAFETY: there is only this thread.
-        assert!(unsafe { space.refill(&buffer, Contents::References, |resident| !resident) });
+        assert!(space.make_old(arraylet) && !space.make_old(arraylet));
+        for _ in 0..2 {
+            space.begin_scavenge(&mut stopped());
+            space.finish_scavenge(&mut stopped(), |_| ());
+            assert!(space.is_old(arraylet));
+        }
+        space.begin_marking(&mut stopped());
+        assert!(!space.is_live(arraylet));
+        assert_eq!(space.claim(arraylet, false), Claim::Won);
+        space.finish_marking(&mut stopped(), true, |_| ());
+        assert!(space.is_old(arraylet));
+        space.begin_marking(&mut stopped());
+        space.finish_marking(&mut stopped(), false, |_| ());
+        assert_eq!((live(&space), space.used()), (0, 0));
+        assert_eq!(space.resident(), CHUNK_BYTES);
+        space.release_free(&mut locked(), 1);
+        assert_eq!(space.resident(), 0);
+        assert!(space.refill(
+            &mut locked(),
+            &buffer,
+            Contents::References,
+            |_, resident| !resident
+        ));
         assert_eq!(space.allocate(&buffer), Some((arraylet, true)));
     }
 
@@ -693,17 +672,23 @@ mod tests {
             .map(|_| take(&space, &buffer, Contents::References).unwrap())
             .collect();
         assert_eq!(take(&space, &buffer, Contents::References), None);
-        // SAFETY: there is only this thread.
-        unsafe {
-            assert_eq!(space.room(Contents::References, CHUNK_BYTES), 0);
-            space.begin_scavenge();
-            for &arraylet in &taken[1..] {
-                space.claim(arraylet, false);
-            }
-            space.finish_scavenge(|_| ());
-            assert_eq!(space.room(Contents::References, 0), 1 << SHIFT);
-            assert_eq!(space.room(Contents::Primitives, CHUNK_BYTES), 0);
+        assert_eq!(
+            space.room(&mut stopped(), Contents::References, CHUNK_BYTES),
+            0
+        );
+        space.begin_scavenge(&mut stopped());
+        for &arraylet in &taken[1..] {
+            space.claim(arraylet, false);
         }
+        space.finish_scavenge(&mut stopped(), |_| ());
+        assert_eq!(
+            space.room(&mut stopped(), Contents::References, 0),
+            1 << SHIFT
+        );
+        assert_eq!(
+            space.room(&mut stopped(), Contents::Primitives, CHUNK_BYTES),
+            0
+        );
     }
 
     #[test]

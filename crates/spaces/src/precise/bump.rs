@@ -5,18 +5,19 @@
 
 use core::cell::Cell;
 
+use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
 use gleaner_base::sync::{AtomicUsize, Ordering};
 use gleaner_mem::{Address, object_model};
 
 /// A range of addresses that is handed out from its start.
 #[derive(Debug)]
 pub struct BumpRegion {
-    /// Set in a stopped world by one thread, while nothing is in use.
+    /// Set in a stopped world, while nothing is in use.
     start: AtomicUsize,
-    /// No piece ends above. Lowered in a stopped world by one thread at a time; raised also by threads that take
+    /// No piece ends above. Lowered in a stopped world; raised also by threads that take
     /// pieces. Relaxed: a thread that does not see it raised finds no room, and asks again or elsewhere.
     end: AtomicUsize,
-    /// What lies below was handed out. Advanced by compare-and-swap; set by one thread in a stopped world. Relaxed:
+    /// What lies below was handed out. Advanced by compare-and-swap; set in a stopped world. Relaxed:
     /// the thread that gets a piece is the only one that touches it.
     top: AtomicUsize,
 }
@@ -37,9 +38,9 @@ impl BumpRegion {
         Address::new(self.start.load(Ordering::Relaxed))
     }
 
-    /// The region, of which nothing is in use, lies at `start` from now on, with as many bytes. In a stopped world, by
-    /// one thread; the memory there is the caller's.
-    pub fn move_to(&self, start: Address) {
+    /// The region, of which nothing is in use, lies at `start` from now on, with as many bytes. The memory there is the
+    /// caller's.
+    pub fn move_to(&self, _: &mut WorldStopped<'_>, start: Address) {
         debug_assert_eq!(self.used(), 0);
         let end = start.add(self.bytes());
         self.start.store(start.word(), Ordering::Relaxed);
@@ -53,9 +54,9 @@ impl BumpRegion {
         Address::new(self.end.load(Ordering::Relaxed))
     }
 
-    /// The region ends at `end` from now on, or at its top if that is higher. In a stopped world, by one thread at a
-    /// time; while others take pieces `end` is not lower than before. The memory up to there is the caller's.
-    pub fn set_end(&self, end: Address) {
+    /// The region ends at `end` from now on, or at its top if that is higher. While workers take pieces `end` is not
+    /// lower than before. The memory up to there is the caller's.
+    pub fn set_end(&self, _: &mut AllocatorLocked<'_>, end: Address) {
         let end = if end < self.top() { self.top() } else { end };
         self.end.store(end.word(), Ordering::Relaxed);
     }
@@ -72,15 +73,15 @@ impl BumpRegion {
         Address::new(self.top.load(Ordering::Relaxed))
     }
 
-    /// Sets the top. In a stopped world, by one thread.
-    pub fn set_top(&self, top: Address) {
+    /// Sets the top.
+    pub fn set_top(&self, _: &mut WorldStopped<'_>, top: Address) {
         debug_assert!(self.start() <= top && top <= self.end());
         self.top.store(top.word(), Ordering::Relaxed);
     }
 
     /// All of it is free again.
-    pub fn reset(&self) {
-        self.set_top(self.start());
+    pub fn reset(&self, world: &mut WorldStopped<'_>) {
+        self.set_top(world, self.start());
     }
 
     /// Bytes in use.
@@ -202,6 +203,7 @@ impl LocalBuffer {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::precise::single_thread::{locked, stopped};
 
     #[test]
     fn pieces_do_not_overlap_and_the_last_may_be_short() {
@@ -210,7 +212,7 @@ mod tests {
         assert_eq!(region.take(8, 640), Some((Address::new(0x1000 + 400), 400)));
         assert_eq!(region.take(8, 8), None);
         assert_eq!((region.used(), region.free()), (800, 0));
-        region.reset();
+        region.reset(&mut stopped());
         assert_eq!(region.take(808, 1000), None);
         assert!(region.contains(Address::new(0x1000)) && !region.contains(region.end()));
     }
@@ -226,7 +228,7 @@ mod tests {
         );
         assert_eq!(region.take_block(0x100), Some((Address::new(0x1200), 0x50)));
         assert_eq!(region.take_block(0x100), None);
-        region.set_end(Address::new(0x1100));
+        region.set_end(&mut locked(), Address::new(0x1100));
         assert_eq!((region.end(), region.free()), (region.top(), 0));
     }
 

@@ -10,6 +10,7 @@
 //!   given back.
 //! - In a stopped world, where [`Fragmented::has_piece`] says that there is room, a thread of any node finds it.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::{AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_os::memory;
@@ -68,7 +69,7 @@ pub struct Fragmented {
     /// The most bytes that a fragment, and all together, ever have.
     pub(super) most: usize,
     /// With several fragments, the bytes that may yet be taken of all together. Taken by compare-and-swap before a
-    /// fragment is asked; set by one thread in a stopped world. Relaxed: it is no more than a number to compare with.
+    /// fragment is asked; set in a stopped world. Relaxed: it is no more than a number to compare with.
     pub(super) left: AtomicUsize,
     /// The bytes, whole pages, by which the ends of the fragments may yet be raised, all together (I7). As `left`.
     unbacked: AtomicUsize,
@@ -85,7 +86,7 @@ pub struct Fragmented {
 impl Fragmented {
     pub(super) fn new(start: Address, most: usize, turns: usize, cut: Cut) -> Fragmented {
         let fragment = |node: usize| {
-            let bytes = if node < cut.nodes { most } else { 0 };
+            let bytes = if (node, cut.nodes) == (0, 1) { most } else { 0 };
             BumpRegion::new(start.add(node.min(cut.nodes) * turns * most), bytes)
         };
         let space = Fragmented {
@@ -101,10 +102,9 @@ impl Fragmented {
             turn: core::array::from_fn(|_| AtomicUsize::new(0)),
         };
         if cut.nodes > 1 {
-            for fragment in space.fragments() {
-                fragment.set_end(fragment.start());
-            }
-            space.resize(most);
+            // SAFETY: nobody else has the space yet.
+            let mut world = unsafe { WorldStopped::begin() };
+            space.resize(&mut world, most);
         }
         space
     }
@@ -237,31 +237,36 @@ impl Fragmented {
     }
 
     /// All fragments are empty.
-    pub fn reset(&self) {
+    pub fn reset(&self, world: &mut WorldStopped<'_>) {
         let bytes = self.bytes();
-        self.fragments().iter().for_each(BumpRegion::reset);
+        self.fragments()
+            .iter()
+            .for_each(|fragment| fragment.reset(world));
         self.left.store(bytes, Ordering::Relaxed);
     }
 
     /// The size is this from now on, or that of a fragment's range if that is less, or the pages in use if those are
     /// more.
-    pub(super) fn resize(&self, bytes: usize) {
+    pub(super) fn resize(&self, world: &mut WorldStopped<'_>, bytes: usize) {
         let bytes = bytes.min(self.most);
         let page = memory::page_size();
         let [fragment, ..] = &self.fragments;
         match self.cut.nodes {
             1 => {
-                fragment.set_end(fragment.start().add(bytes));
+                fragment.set_end(&mut world.allocator(), fragment.start().add(bytes));
                 let whole = fragment.end().align_up(page);
-                fragment.set_end(whole.min(fragment.start().add(self.most)));
+                fragment.set_end(
+                    &mut world.allocator(),
+                    whole.min(fragment.start().add(self.most)),
+                );
             }
             _ => match self.share_of(bytes) {
-                Some(share) => self.share(share),
+                Some(share) => self.share(world, share),
                 None => {
                     let used = self.fragments().iter().map(pages_in_use).sum();
                     let bytes = bytes.max(used);
                     self.left.store(bytes - self.used(), Ordering::Relaxed);
-                    self.back(bytes / page * page);
+                    self.back(world, bytes / page * page);
                 }
             },
         }
@@ -275,10 +280,10 @@ impl Fragmented {
     }
 
     /// Each fragment has so many bytes from now on, or its pages in use.
-    fn share(&self, bytes: usize) {
+    fn share(&self, world: &mut WorldStopped<'_>, bytes: usize) {
         for fragment in self.fragments() {
             let bytes = bytes.max(pages_in_use(fragment));
-            fragment.set_end(fragment.start().add(bytes));
+            fragment.set_end(&mut world.allocator(), fragment.start().add(bytes));
         }
         let left = self.fragments().iter().map(BumpRegion::free).sum();
         self.left.store(left, Ordering::Relaxed);
@@ -287,7 +292,7 @@ impl Fragmented {
 
     /// All fragments together have memory for `bytes` bytes at most, whole pages and no less than are in use: where
     /// they have more, the one gives up most that uses least of what it has.
-    fn back(&self, bytes: usize) {
+    fn back(&self, world: &mut WorldStopped<'_>, bytes: usize) {
         let backed = || {
             self.fragments()
                 .iter()
@@ -300,7 +305,10 @@ impl Fragmented {
             && idle(idlest) > 0
         {
             let less = idle(idlest).min(backed() - bytes);
-            idlest.set_end(idlest.start().add(idlest.bytes() - less));
+            idlest.set_end(
+                &mut world.allocator(),
+                idlest.start().add(idlest.bytes() - less),
+            );
         }
         let unbacked = bytes.saturating_sub(backed());
         self.unbacked.store(unbacked, Ordering::Relaxed);
@@ -308,12 +316,12 @@ impl Fragmented {
 
     /// All memory that no fragment uses is anyone's again, if otherwise none would have so many bytes in one piece. As
     /// [`Fragmented::balance`].
-    pub(super) fn gather(&self, bytes: usize) {
+    pub(super) fn gather(&self, world: &mut WorldStopped<'_>, bytes: usize) {
         let has_shares = self.share_of(self.bytes()).is_some();
         if !has_shares && bytes <= self.free() && !self.has_piece(bytes) {
             for fragment in self.fragments() {
                 let idle = fragment.bytes() - pages_in_use(fragment);
-                fragment.set_end(fragment.end().sub(idle));
+                fragment.set_end(&mut world.allocator(), fragment.end().sub(idle));
                 self.unbacked.fetch_add(idle, Ordering::Relaxed);
             }
         }
@@ -321,8 +329,8 @@ impl Fragmented {
 
     /// If threads lacked memory on their nodes: what fragments have and did not need since the last time is anyone's
     /// again, so that also other nodes find some for the next while. Returns how many bytes they lacked.
-    /// In a stopped world, by one thread, which gives the memory back that lies above the new ends.
-    pub(super) fn balance(&self) -> usize {
+    /// The caller gives the memory back that lies above the new ends.
+    pub(super) fn balance(&self, world: &mut WorldStopped<'_>) -> usize {
         let elsewhere = self.elsewhere.swap(0, Ordering::Relaxed);
         let moves = elsewhere > 0 && self.share_of(self.bytes()).is_none();
         for (fragment, asked) in self.fragments().iter().zip(&self.asked) {
@@ -330,7 +338,7 @@ impl Fragmented {
             let needed = pages_in_use(fragment).max(asked.next_multiple_of(memory::page_size()));
             if moves && needed < fragment.bytes() {
                 let idle = fragment.bytes() - needed;
-                fragment.set_end(fragment.end().sub(idle));
+                fragment.set_end(&mut world.allocator(), fragment.end().sub(idle));
                 self.unbacked.fetch_add(idle, Ordering::Relaxed);
             }
         }

@@ -16,12 +16,12 @@
 //! - Free runs do not touch each other, and lie below the frontier. Pages above were never used, or read as zero again.
 //! - What is mapped reaches to the frontier at least.
 //!
-//! The unsafe functions are called by the holder of the lock for allocation beside the TLABs, or in a stopped world by
-//! one thread; but [`LargeObjects::strip`] by every worker of a phase, also while one of them gives back memory under
-//! the lock. Any thread may ask whether an object is young.
+//! The lock for allocation beside the TLABs protects what is not atomic; [`LargeObjects::strip`] is for every worker of
+//! a phase, also while one of them gives back memory under the lock. Any thread may ask whether an object is young.
 
 use core::ptr::NonNull;
 
+use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
 use gleaner_base::sync::{AtomicBool, AtomicU8, AtomicUsize, Ordering, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::mapped_list::MappedList;
@@ -123,8 +123,8 @@ pub struct LargeObjects {
     inner: UnsafeCell<Inner>,
 }
 
-// SAFETY: the unsafe functions that follow the `UnsafeCell` are called by the holder of the lock for allocation beside
-// the TLABs, or in a stopped world by one thread (see the file's comment); the rest is atomics.
+// SAFETY: who follows the `UnsafeCell` has borrowed the lock for allocation beside the TLABs, or reads strips, which
+// change between phases alone; the rest is atomics.
 unsafe impl Sync for LargeObjects {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for LargeObjects {}
@@ -162,12 +162,8 @@ impl LargeObjects {
     }
 
     /// Bytes of the range that were ever used, from its start.
-    ///
-    /// # Safety
-    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
-    pub unsafe fn reached(&self) -> usize {
-        // SAFETY: the caller holds the lock or has stopped the world, as asked.
-        unsafe { self.inner() }.frontier as usize * PAGE_BYTES
+    pub fn reached(&self, locked: &mut AllocatorLocked<'_>) -> usize {
+        self.inner(locked).frontier as usize * PAGE_BYTES
     }
 
     /// Bytes of the range.
@@ -233,13 +229,13 @@ impl LargeObjects {
         self.generations.get(self.generations.index(at))
     }
 
-    /// # Safety
-    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped
-    /// world; it has no other reference from here, and lends this one to nobody who would ask for another.
-    #[allow(clippy::mut_from_ref, reason = "the callers have it to themselves")]
-    unsafe fn inner(&self) -> &mut Inner {
-        // SAFETY: the caller holds the lock, or is the only thread in a stopped world, and uses no other reference from
-        // here, as asked.
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "who has borrowed the lock has what it protects"
+    )]
+    fn inner<'a>(&'a self, _: &'a mut AllocatorLocked<'_>) -> &'a mut Inner {
+        // SAFETY: the lock protects the inner part, and is borrowed for as long as this reference is. `strip` reads
+        // another field of it, which changes between phases alone.
         self.inner.with_mut(|inner| unsafe { &mut *inner })
     }
 
@@ -248,13 +244,12 @@ impl LargeObjects {
     }
 
     /// Pages for a young object of `bytes` bytes; and whether they read as zero.
-    ///
-    /// # Safety
-    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
-    pub unsafe fn allocate(&self, bytes: usize) -> Option<(Address, bool)> {
-        // SAFETY: the caller holds the lock or has stopped the world, as asked; no other reference to the inner part is
-        // in use here.
-        let inner = unsafe { self.inner() };
+    pub fn allocate(
+        &self,
+        locked: &mut AllocatorLocked<'_>,
+        bytes: usize,
+    ) -> Option<(Address, bool)> {
+        let inner = self.inner(locked);
         let pages = u32::try_from(bytes.div_ceil(PAGE_BYTES)).ok()?;
         let run = self.take(inner, pages)?;
         self.add_young(inner, run)?;
@@ -263,13 +258,13 @@ impl LargeObjects {
 
     /// As [`LargeObjects::allocate`], of an object of `bytes` bytes with `fence` bytes of pages behind it that cannot be
     /// accessed. `None` also where the system refuses to take the access away.
-    ///
-    /// # Safety
-    /// As for [`LargeObjects::allocate`].
-    pub unsafe fn allocate_fenced(&self, bytes: usize, fence: usize) -> Option<(Address, bool)> {
-        // SAFETY: the caller holds the lock or has stopped the world, as asked; no other reference to the inner part is
-        // in use here.
-        let inner = unsafe { self.inner() };
+    pub fn allocate_fenced(
+        &self,
+        locked: &mut AllocatorLocked<'_>,
+        bytes: usize,
+        fence: usize,
+    ) -> Option<(Address, bool)> {
+        let inner = self.inner(locked);
         let [open, fence] = [bytes, fence].map(|bytes| u32::try_from(bytes.div_ceil(PAGE_BYTES)));
         let (open, fence) = (open.ok()?, fence.ok()?);
         let run = self.take(inner, open.checked_add(fence)?)?;
@@ -328,13 +323,8 @@ impl LargeObjects {
     }
 
     /// Whether pages for an object of `bytes` bytes are free in one piece.
-    ///
-    /// # Safety
-    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
-    pub unsafe fn has_room(&self, bytes: usize) -> bool {
-        // SAFETY: the caller holds the lock or has stopped the world, as asked; no other reference to the inner part is
-        // in use here.
-        let inner = unsafe { self.inner() };
+    pub fn has_room(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) -> bool {
+        let inner = self.inner(locked);
         let pages = bytes.div_ceil(PAGE_BYTES);
         let free = inner.free.as_slice();
         free.iter().any(|run| run.pages as usize >= pages)
@@ -396,13 +386,8 @@ impl LargeObjects {
     }
 
     /// Whether an object of `bytes` bytes would lie in pages that are resident already.
-    ///
-    /// # Safety
-    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
-    pub unsafe fn is_resident(&self, bytes: usize) -> bool {
-        // SAFETY: the caller holds the lock or has stopped the world, as asked; no other reference to the inner part is
-        // in use here.
-        let free = unsafe { self.inner() }.free.as_slice();
+    pub fn is_resident(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) -> bool {
+        let free = self.inner(locked).free.as_slice();
         let pages = bytes.div_ceil(PAGE_BYTES);
         let first = free.iter().find(|run| run.pages as usize >= pages);
         first.is_some_and(|run| !run.clean)
@@ -439,13 +424,10 @@ impl LargeObjects {
     }
 
     /// Gives memory of free pages back to the system, the highest first, until it is `wanted` bytes or no more is left.
-    ///
-    /// # Safety
-    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
-    pub unsafe fn release_free(&self, mut wanted: usize) {
+    pub fn release_free(&self, _: &mut AllocatorLocked<'_>, mut wanted: usize) {
         let (free, frontier, mapped) = self.inner.with_mut(|inner| {
-            // SAFETY: the caller holds the lock or has stopped the world, as asked. Workers that draw strips meanwhile,
-            // with `strip` and no lock, read another field.
+            // SAFETY: the lock, which is borrowed, protects these fields. Workers that draw strips meanwhile, with `strip`
+            // and no lock, read another one.
             unsafe {
                 (
                     &mut (*inner).free,
@@ -484,19 +466,16 @@ impl LargeObjects {
     }
 
     /// Asks of each object of a generation, with where its pages begin and their bytes, what becomes of it.
-    ///
-    /// # Safety
-    /// The caller is the one thread at work in a stopped world.
-    pub unsafe fn sweep(
+    pub fn sweep(
         &self,
+        world: &mut WorldStopped<'_>,
         generation: Generation,
         mut fate: impl FnMut(Address, (Address, usize)) -> Fate,
     ) {
-        // SAFETY: the world is stopped and this is the only thread, as asked.
-        let inner = unsafe { self.inner() };
+        let mut locked = world.allocator();
         let Inner {
             free, young, old, ..
-        } = inner;
+        } = self.inner(&mut locked);
         let (list, mut other) = match generation {
             Generation::Young => (young, Some(old)),
             Generation::Old => (old, None),
@@ -557,13 +536,13 @@ impl LargeObjects {
     }
 
     /// Visits the objects of a generation.
-    ///
-    /// # Safety
-    /// The caller holds the lock for allocation beside the TLABs, or is the one thread at work in a stopped world.
-    pub unsafe fn for_each(&self, generation: Generation, visit: impl FnMut(Address)) {
-        // SAFETY: the caller holds the lock or has stopped the world, as asked; `visit` must not come back into this
-        // space.
-        let inner = unsafe { self.inner() };
+    pub fn for_each(
+        &self,
+        locked: &mut AllocatorLocked<'_>,
+        generation: Generation,
+        visit: impl FnMut(Address),
+    ) {
+        let inner = self.inner(locked);
         let list = match generation {
             Generation::Young => &inner.young,
             Generation::Old => &inner.old,
@@ -575,12 +554,13 @@ impl LargeObjects {
     }
 
     /// Cuts the old objects that have slots into strips; how many there are. They are valid until the next sweep.
-    ///
-    /// # Safety
-    /// The caller is the one thread at work in a stopped world.
-    pub unsafe fn cut_into_strips(&self, has_slots: impl Fn(Address) -> bool) -> usize {
-        // SAFETY: the world is stopped and this is the only thread, as asked.
-        let Inner { old, strips, .. } = unsafe { self.inner() };
+    pub fn cut_into_strips(
+        &self,
+        world: &mut WorldStopped<'_>,
+        has_slots: impl Fn(Address) -> bool,
+    ) -> usize {
+        let mut locked = world.allocator();
+        let Inner { old, strips, .. } = self.inner(&mut locked);
         strips.truncate(0);
         for run in old.as_slice() {
             let object = self.object(run);

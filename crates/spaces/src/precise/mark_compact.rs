@@ -17,6 +17,7 @@
 
 use core::ops::Range;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::AtomicU8;
 use gleaner_mem::Address;
 use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES, WORD_SHIFT};
@@ -64,8 +65,13 @@ impl Plan {
     /// object is looked at: the bits tell.
     ///
     /// # Safety
-    /// The world is stopped, marking is over, nobody else uses the plan.
-    pub unsafe fn make(&self, marks: &ObjectBits, regions: &Regions<'_>) -> Planned {
+    /// Marking is over: each object that is marked has its granules.
+    pub unsafe fn make(
+        &self,
+        _: &mut WorldStopped<'_>,
+        marks: &ObjectBits,
+        regions: &Regions<'_>,
+    ) -> Planned {
         let mut planned = Planned {
             ends: [Address::NULL; MOST_REGIONS],
             lived: [0; MOST_REGIONS],
@@ -135,11 +141,12 @@ impl Plan {
         )
     }
 
-    /// Prepares to slide the regions; all references were updated.
-    ///
-    /// # Safety
-    /// The world is stopped, and no worker slides.
-    pub unsafe fn segments<'a>(&'a self, regions: Regions<'a>) -> Segments<'a> {
+    /// Prepares to slide the regions; all references were updated. The next time is when these are gone.
+    pub fn segments<'a>(
+        &'a self,
+        _: &'a mut WorldStopped<'_>,
+        regions: Regions<'a>,
+    ) -> Segments<'a> {
         let mut first = [0; MOST_REGIONS + 1];
         for (index, region) in regions.iter().enumerate() {
             first[index + 1] = first[index] + region.space.used().div_ceil(SEGMENT_BYTES);
@@ -272,6 +279,7 @@ mod tests {
     use crate::precise::fragmented::Cut;
     use crate::precise::nursery::Nursery;
     use crate::precise::regions::Kind;
+    use crate::precise::single_thread::stopped;
     use gleaner_mem::header::{self, Header};
     use gleaner_mem::object_model::TypeId;
     use gleaner_os::memory;
@@ -355,10 +363,11 @@ mod tests {
         let size = |at: Address| sizes[&at.word()];
         let regions = listed([&old, young[0], young[1], young[2]]);
         // SAFETY: there is only this thread.
-        let Planned { ends, lived } = unsafe { plan.make(&marks, &regions) };
+        let Planned { ends, lived } = unsafe { plan.make(&mut stopped(), &marks, &regions) };
         // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
+        let mut world = stopped();
         unsafe {
-            let segments = plan.segments(regions);
+            let segments = plan.segments(&mut world, regions);
             (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
         }
         let words = marks.word_of(base)..marks.word_of(base.add(bytes));
@@ -408,11 +417,12 @@ mod tests {
         }
         let size = |at: Address| sizes[&at.word()];
         // SAFETY: there is only this thread.
-        let Planned { ends, lived } = unsafe { plan.make(&marks, &list) };
+        let Planned { ends, lived } = unsafe { plan.make(&mut stopped(), &marks, &list) };
         assert_eq!(lived[..3], [512, 1024, 1024]);
         // SAFETY: there is only this thread, and no reference is to be updated.
+        let mut world = stopped();
         unsafe {
-            let segments = plan.segments(list);
+            let segments = plan.segments(&mut world, list);
             (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
         }
         // Seven fit into the old space beside the one that was there, four into the memory that the first fragment of
@@ -423,7 +433,7 @@ mod tests {
         for (end, region) in ends.iter().zip(list.iter()).skip(3) {
             assert_eq!(*end, region.space.start(), "nothing is left in the others");
         }
-        nursery.set_tops(ends[1..13].iter().copied());
+        nursery.set_tops(&mut stopped(), ends[1..13].iter().copied());
         assert_eq!(nursery.used(), 5 * 1024);
         let words = marks.word_of(base)..marks.word_of(nursery.start().add(nursery.bytes()));
         // SAFETY: the objects lie where their bits are.
@@ -460,10 +470,11 @@ mod tests {
         }
         let size = |at: Address| sizes[&at.word()];
         // SAFETY: there is only this thread.
-        let ends = unsafe { plan.make(&marks, &list) }.ends;
+        let ends = unsafe { plan.make(&mut stopped(), &marks, &list) }.ends;
         // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
+        let mut world = stopped();
         unsafe {
-            let segments = plan.segments(list);
+            let segments = plan.segments(&mut world, list);
             (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
         }
         for (index, region) in regions.iter().enumerate() {

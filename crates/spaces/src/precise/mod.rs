@@ -14,3 +14,20 @@ pub mod mark_compact;
 pub mod nursery;
 pub mod regions;
 pub mod tenured;
+
+#[cfg(all(test, not(loom)))]
+mod single_thread {
+    //! What tests with one thread have.
+
+    use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
+
+    pub fn stopped() -> WorldStopped<'static> {
+        // SAFETY: a test that calls this has one thread.
+        unsafe { WorldStopped::begin() }
+    }
+
+    pub fn locked() -> AllocatorLocked<'static> {
+        // SAFETY: a test that calls this has one thread.
+        unsafe { AllocatorLocked::begin() }
+    }
+}

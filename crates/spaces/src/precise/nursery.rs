@@ -15,6 +15,7 @@
 //!
 //! Mutators take pieces of eden; all else happens in a stopped world.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::{AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_os::memory;
@@ -98,14 +99,13 @@ impl Nursery {
         space.place(node, turn % space.turns)
     }
 
-    /// A fragment, of which nothing is in use, goes to its next place. In a stopped world, by one thread; the memory
-    /// there is the caller's.
-    pub fn move_on(&self, kind: Kind, node: usize) {
+    /// A fragment, of which nothing is in use, goes to its next place. The memory there is the caller's.
+    pub fn move_on(&self, world: &mut WorldStopped<'_>, kind: Kind, node: usize) {
         let (start, _) = self.next(kind, node);
         let space = self.space(kind);
         let turn = space.turn[node].load(Ordering::Relaxed) + 1;
         space.turn[node].store(turn % space.turns, Ordering::Relaxed);
-        space.fragments[node].move_to(start);
+        space.fragments[node].move_to(world, start);
     }
 
     /// The fragment and the turn of it that an address lies in, and whether the fragment is there, as (kind, node,
@@ -166,28 +166,38 @@ impl Nursery {
     }
 
     /// The spaces have these sizes from now on, or those of their ranges if that is less, or what is in use if that is
-    /// more. With one node, each ends with a page. In a stopped world, by one thread.
-    pub fn resize(&self, eden: usize, survivor: usize) {
-        self.eden.resize(eden);
+    /// more. With one node, each ends with a page.
+    pub fn resize(&self, world: &mut WorldStopped<'_>, eden: usize, survivor: usize) {
+        self.eden.resize(world, eden);
         self.survivors
             .iter()
-            .for_each(|space| space.resize(survivor));
+            .for_each(|space| space.resize(world, survivor));
     }
 
     /// As [`Nursery::resize`], with less than that if all three would have more than `most` bytes together: of eden
     /// first. What is in use stays.
-    pub fn resize_within(&self, eden: usize, survivor: usize, most: usize) {
-        self.resize(eden, survivor);
+    pub fn resize_within(
+        &self,
+        world: &mut WorldStopped<'_>,
+        eden: usize,
+        survivor: usize,
+        most: usize,
+    ) {
+        self.resize(world, eden, survivor);
         let page = memory::page_size();
         let excess = self.capacity().saturating_sub(most).next_multiple_of(page);
-        self.resize(self.eden.bytes().min(eden).saturating_sub(excess), survivor);
+        self.resize(
+            world,
+            self.eden.bytes().min(eden).saturating_sub(excess),
+            survivor,
+        );
         let excess = self.capacity().saturating_sub(most);
         if excess > 0 {
             let each = excess.div_ceil(2).next_multiple_of(page);
-            self.resize(self.eden.used(), survivor.saturating_sub(each));
+            self.resize(world, self.eden.used(), survivor.saturating_sub(each));
         }
         if self.capacity() > most {
-            self.resize(0, 0);
+            self.resize(world, 0, 0);
         }
     }
 
@@ -202,16 +212,16 @@ impl Nursery {
     }
 
     /// Everything is empty.
-    pub fn reset(&self) {
-        self.eden.reset();
-        self.survivors.iter().for_each(Fragmented::reset);
+    pub fn reset(&self, world: &mut WorldStopped<'_>) {
+        self.eden.reset(world);
+        self.survivors.iter().for_each(|space| space.reset(world));
     }
 
     /// After sliding: each region ends where the plan says, and what is in use of each space changed with that.
-    pub fn set_tops(&self, tops: impl IntoIterator<Item = Address>) {
+    pub fn set_tops(&self, world: &mut WorldStopped<'_>, tops: impl IntoIterator<Item = Address>) {
         let sizes = [&self.eden, &self.survivors[0], &self.survivors[1]].map(Fragmented::bytes);
         for (region, top) in self.regions().iter().zip(tops) {
-            region.space.set_top(top);
+            region.space.set_top(world, top);
         }
         for (kind, bytes) in Kind::YOUNG.into_iter().zip(sizes) {
             let space = self.space(kind);
@@ -221,20 +231,19 @@ impl Nursery {
     }
 
     /// After a collection: memory goes to the fragments whose nodes lacked it ([`Fragmented::take`] found it elsewhere,
-    /// [`Fragmented::take_own`] nowhere). Returns how many bytes were lacking since the last time. In a stopped world, by one thread, which gives
-    /// the memory back that lies above the new ends.
-    /// So that an object of `most` bytes is not refused while eden has so many free.
-    pub fn balance(&self, most: usize) -> usize {
-        let elsewhere = |kind| self.space(kind).balance();
+    /// [`Fragmented::take_own`] nowhere). Returns how many bytes were lacking since the last time. The caller gives the memory back
+    /// that lies above the new ends. So that an object of `most` bytes is not refused while eden has so many free.
+    pub fn balance(&self, world: &mut WorldStopped<'_>, most: usize) -> usize {
+        let elsewhere = |kind| self.space(kind).balance(&mut *world);
         let bytes = Kind::YOUNG.into_iter().map(elsewhere).sum();
-        self.eden.gather(most);
+        self.eden.gather(world, most);
         bytes
     }
 
     /// After a scavenge that left nothing behind: eden and from-space are empty, and the survivor spaces change names.
-    pub fn flip(&self) {
-        self.eden.reset();
-        self.from().reset();
+    pub fn flip(&self, world: &mut WorldStopped<'_>) {
+        self.eden.reset(world);
+        self.from().reset(world);
         self.to.fetch_xor(1, Ordering::Relaxed);
     }
 }
@@ -244,6 +253,7 @@ mod tests {
     use super::*;
     use crate::precise::bump::BumpRegion;
     use crate::precise::regions::Region;
+    use crate::precise::single_thread::stopped;
     use std::vec::Vec;
 
     #[test]
@@ -253,39 +263,39 @@ mod tests {
         nursery.eden.take(0, 8, 64, false).unwrap();
         let (copied, _) = nursery.to().take(0, 8, 24, false).unwrap();
         assert_eq!(nursery.used(), 88);
-        nursery.flip();
+        nursery.flip(&mut stopped());
         assert!(nursery.from().contains(copied) && nursery.used() == 24);
         assert_eq!(nursery.to().used(), 0);
-        nursery.resize(0x2000, 16);
+        nursery.resize(&mut stopped(), 0x2000, 16);
         assert_eq!(
             nursery.capacity(),
             0x2000 + 2 * 0x1000,
             "each ends with a page"
         );
         assert_eq!(nursery.bytes(), 0x6000);
-        nursery.resize(0x9000, 0x9000);
+        nursery.resize(&mut stopped(), 0x9000, 0x9000);
         assert_eq!(nursery.capacity(), 0x6000);
     }
 
     #[test]
     fn a_nursery_takes_no_more_than_it_may_unless_that_is_in_use() {
         let nursery = Nursery::new(Address::new(0x10_0000), 0x40_000, 0x10_000, 1, Cut::WHOLE);
-        nursery.resize_within(0x20_000, 0x4000, 0x28_000);
+        nursery.resize_within(&mut stopped(), 0x20_000, 0x4000, 0x28_000);
         assert_eq!(
             (nursery.eden.bytes(), nursery.capacity()),
             (0x20_000, 0x28_000)
         );
-        nursery.resize_within(0x20_000, 0x4000, 0x27_800);
+        nursery.resize_within(&mut stopped(), 0x20_000, 0x4000, 0x27_800);
         assert_eq!(
             (nursery.eden.bytes(), nursery.capacity()),
             (0x1f_000, 0x27_000)
         );
-        nursery.resize_within(0x20_000, 0x4000, 0x5800);
+        nursery.resize_within(&mut stopped(), 0x20_000, 0x4000, 0x5800);
         assert_eq!((nursery.eden.bytes(), nursery.capacity()), (0, 0x4000));
-        nursery.resize_within(0x20_000, 0x4000, 0x10_000);
+        nursery.resize_within(&mut stopped(), 0x20_000, 0x4000, 0x10_000);
         nursery.eden.take(0, 8, 0x4008, false).unwrap();
         nursery.to().take(0, 8, 0x2008, false).unwrap();
-        nursery.resize_within(0x20_000, 0x4000, 0);
+        nursery.resize_within(&mut stopped(), 0x20_000, 0x4000, 0);
         assert_eq!(nursery.capacity(), 0x5000 + 0x3000);
     }
 
@@ -303,7 +313,7 @@ mod tests {
             );
             assert!(index == 0 || regions[index - 1].space.end() <= region.space.start());
         }
-        nursery.resize(0x3000, 0x1000);
+        nursery.resize(&mut stopped(), 0x3000, 0x1000);
         assert_eq!((nursery.eden.bytes(), nursery.capacity()), (0x3000, 0x5000));
         // A node may have all of the space, and what one has the others lack.
         let (object, bytes) = nursery.eden.take(2, 8, 0x2000, false).unwrap();
@@ -318,9 +328,9 @@ mod tests {
             (nursery.eden.free(), nursery.eden.take(3, 8, 8, false)),
             (0, None)
         );
-        nursery.resize(0x2000, 0x1000);
+        nursery.resize(&mut stopped(), 0x2000, 0x1000);
         assert_eq!(nursery.eden.bytes(), 0x3000, "what is in use stays");
-        nursery.resize(0x4000, 0x1000);
+        nursery.resize(&mut stopped(), 0x4000, 0x1000);
         assert_eq!(nursery.eden.free(), 0x1000);
         let (low, bytes) = nursery.to_range();
         for (node, survivors) in nursery.to().fragments().iter().enumerate() {
@@ -330,11 +340,11 @@ mod tests {
             assert_eq!(nursery.to().node_of(copied), 0);
             assert!(copied.offset_from(low) < bytes && !nursery.from().contains(copied));
         }
-        nursery.flip();
+        nursery.flip(&mut stopped());
         assert_eq!((nursery.eden.used(), nursery.eden.free()), (0, 0x4000));
         assert_eq!((nursery.from().used(), nursery.to().free()), (256, 0x1000));
         let slid = |region: &Region<'_>| region.space.start().add(region.space.bytes().min(16));
-        nursery.set_tops(regions.iter().map(slid));
+        nursery.set_tops(&mut stopped(), regions.iter().map(slid));
         assert_eq!(
             (nursery.eden.used(), nursery.eden.free()),
             (32, 0x4000 - 32)
@@ -355,7 +365,7 @@ mod tests {
                         assert_eq!(is_in, kind == nursery.to_kind(), "{kind:?} of {node}");
                     }
                 }
-                nursery.flip();
+                nursery.flip(&mut stopped());
             }
         }
     }
@@ -378,8 +388,8 @@ mod tests {
         assert_eq!(backed(&nursery), [0, 0, 0]);
         while nursery.eden.take(1, 8, 0x4000, false).is_some() {}
         assert_eq!(backed(&nursery), [0, 0x10_000, 0]);
-        assert_eq!(nursery.balance(8), 0, "nobody lacked any");
-        nursery.flip();
+        assert_eq!(nursery.balance(&mut stopped(), 8), 0, "nobody lacked any");
+        nursery.flip(&mut stopped());
         // The thread moved to another node: it finds memory, not its own, until the budget is used up.
         let mut pieces = 0;
         while let Some((piece, bytes)) = nursery.eden.take(2, 8, 0x4000, false) {
@@ -387,8 +397,8 @@ mod tests {
             pieces += 1;
         }
         assert_eq!((pieces, nursery.eden.free()), (4, 0));
-        nursery.flip();
-        assert_eq!(nursery.balance(8), 0x10_000);
+        nursery.flip(&mut stopped());
+        assert_eq!(nursery.balance(&mut stopped(), 8), 0x10_000);
         assert_eq!(
             backed(&nursery),
             [0, 0, 0],
@@ -408,11 +418,11 @@ mod tests {
         );
         assert_eq!(backed(&nursery), [0x2000, 0, 0x4000]);
         // Less memory: what is in use stays, and the idlest gives first.
-        nursery.flip();
+        nursery.flip(&mut stopped());
         nursery.eden.take(0, 8, 0x1000, false).unwrap();
-        nursery.resize(0x3000, 0x1000);
+        nursery.resize(&mut stopped(), 0x3000, 0x1000);
         assert_eq!(backed(&nursery), [0x2000, 0, 0x1000]);
-        nursery.resize(0x800, 0x1000);
+        nursery.resize(&mut stopped(), 0x800, 0x1000);
         assert_eq!(backed(&nursery), [0x1000, 0, 0]);
         assert_eq!(
             (nursery.eden.bytes(), nursery.eden.used()),
@@ -424,12 +434,12 @@ mod tests {
     fn a_node_keeps_the_memory_that_it_asked_for_and_no_more() {
         let nursery = Nursery::new(Address::new(0x10_0000), 0x8000, 0x1000, 1, Cut::in_turn(2));
         nursery.eden.take(0, 8, 0x8000, false).unwrap();
-        nursery.flip();
-        assert_eq!(nursery.balance(8), 0);
+        nursery.flip(&mut stopped());
+        assert_eq!(nursery.balance(&mut stopped(), 8), 0);
         nursery.eden.take(0, 8, 0x1008, false).unwrap();
         nursery.eden.take(1, 8, 0x4000, false).unwrap();
-        nursery.flip();
-        assert_eq!(nursery.balance(8), 0x4000);
+        nursery.flip(&mut stopped());
+        assert_eq!(nursery.balance(&mut stopped(), 8), 0x4000);
         assert_eq!(backed(&nursery), [0x2000, 0]);
         // There is some left for a node that needs more than the last time.
         let (piece, bytes) = nursery.eden.take(1, 8, 0x6000, false).unwrap();
@@ -444,13 +454,13 @@ mod tests {
         let (own, bytes) = to.take_own(1, 8, 0x4000).unwrap();
         assert_eq!((to.node_of(own), bytes), (1, 0x4000));
         assert_eq!((to.take_own(1, 8, 8), to.free()), (None, 0));
-        assert_eq!(nursery.balance(8), 0, "all is in use");
-        to.reset();
+        assert_eq!(nursery.balance(&mut stopped(), 8), 0, "all is in use");
+        to.reset(&mut stopped());
         // There is memory, but on the other node.
         assert_eq!(to.take_own(0, 0x6000, 0x6000), None);
         assert_eq!(to.take_own(0, 8, 0x6000).unwrap().1, 0x4000);
         assert_eq!(to.free(), 0x4000);
-        assert_eq!(nursery.balance(8), 0x6000);
+        assert_eq!(nursery.balance(&mut stopped(), 8), 0x6000);
         assert!(to.fragments()[1].bytes() == 0, "it is anyone's");
         assert_eq!(
             to.take_own(0, 0x4000, 0x4000)
@@ -463,7 +473,7 @@ mod tests {
     fn fragments_together_have_no_more_memory_than_their_space() {
         let nursery = Nursery::new(Address::new(0x10_0000), 0x8000, 0x1000, 1, Cut::in_turn(2));
         nursery.eden.take(0, 8, 0x6000, false).unwrap();
-        nursery.flip();
+        nursery.flip(&mut stopped());
         // There are two pages that no fragment has.
         let (piece, bytes) = nursery.eden.take(1, 8, 0x4000, false).unwrap();
         assert_eq!((nursery.eden.node_of(piece), bytes), (1, 0x2000));
@@ -515,9 +525,9 @@ mod tests {
         for node in 0..4 {
             nursery.eden.take(node, 8, 0x400, false).unwrap();
         }
-        nursery.flip();
+        nursery.flip(&mut stopped());
         assert!(!nursery.eden.has_piece(0x2000) && nursery.eden.free() == 0x4000);
-        assert_eq!(nursery.balance(0x2000), 0);
+        assert_eq!(nursery.balance(&mut stopped(), 0x2000), 0);
         assert!(
             nursery.eden.has_piece(0x2000) && nursery.eden.take(3, 0x2000, 0x2000, false).is_some()
         );
@@ -537,26 +547,26 @@ mod tests {
         assert!(eden.has_piece(8));
         let (others, _) = eden.take(1, 8, 8, true).expect("of others, at last");
         assert_eq!(eden.node_of(others), 2);
-        assert_eq!(nursery.balance(8), 8);
+        assert_eq!(nursery.balance(&mut stopped(), 8), 8);
         assert_eq!(backed(&nursery), [0x20_000; 4], "shares stay");
-        nursery.resize(0x40_000, 0x40_000);
+        nursery.resize(&mut stopped(), 0x40_000, 0x40_000);
         assert_eq!(backed(&nursery), [0x10_000, 0x20_000, 0x10_000, 0x10_000]);
-        nursery.flip();
-        nursery.resize(0x40_000, 0x40_000);
+        nursery.flip(&mut stopped());
+        nursery.resize(&mut stopped(), 0x40_000, 0x40_000);
         assert_eq!(
             (backed(&nursery), eden.bytes()),
             (std::vec![0x10_000; 4], 0x40_000)
         );
         // Shares that are too small for an object are none: who comes first has what there is.
-        nursery.resize(0x10_000, 0x40_000);
+        nursery.resize(&mut stopped(), 0x10_000, 0x40_000);
         assert_eq!(eden.take(3, 0x4000, 0x4000, false).unwrap().1, 0x4000);
         assert_eq!(eden.take(3, 0x4000, 0x4000, false).unwrap().1, 0x4000);
-        nursery.flip();
-        nursery.balance(0x4000);
-        nursery.resize(0x40_000, 0x40_000);
+        nursery.flip(&mut stopped());
+        nursery.balance(&mut stopped(), 0x4000);
+        nursery.resize(&mut stopped(), 0x40_000, 0x40_000);
         assert_eq!(backed(&nursery), [0x10_000; 4]);
         // Also after there were none, a share is all that a node has, and nothing is gathered from the others'.
-        nursery.balance(0x20_000);
+        nursery.balance(&mut stopped(), 0x20_000);
         assert_eq!(backed(&nursery), [0x10_000; 4]);
         assert_eq!(eden.take(3, 8, 0x40_000, false).unwrap().1, 0x10_000);
         assert_eq!(eden.take(3, 8, 8, false), None);
@@ -567,7 +577,7 @@ mod tests {
         let nursery = Nursery::new(Address::new(0x10_0000), 0x8000, 0x1000, 1, Cut::in_turn(2));
         nursery.eden.take(0, 8, 0x1008, false).unwrap();
         nursery.eden.take(1, 8, 8, false).unwrap();
-        nursery.resize(0, 0x1000);
+        nursery.resize(&mut stopped(), 0, 0x1000);
         assert_eq!(
             (nursery.eden.bytes(), nursery.eden.used()),
             (0x3000, 0x1010)
@@ -580,7 +590,7 @@ mod tests {
         let start = Address::new(0x10000);
         let nursery = Nursery::new(start, 0x4000, 0x1000, 3, Cut::WHOLE);
         assert_eq!((nursery.bytes(), nursery.most()), (3 * 0x6000, 0x6000));
-        nursery.resize(0x2000, 0x800);
+        nursery.resize(&mut stopped(), 0x2000, 0x800);
         for (place, kind) in Kind::YOUNG.into_iter().enumerate() {
             let mut seen = Vec::new();
             for turn in 0..4 {
@@ -594,7 +604,7 @@ mod tests {
                     Some((kind, 0, turn % 3, true))
                 );
                 seen.push(here);
-                nursery.move_on(kind, 0);
+                nursery.move_on(&mut stopped(), kind, 0);
             }
             assert_eq!(seen[0], seen[3]);
             assert!(!nursery.turn_of(seen[0]).unwrap().3);

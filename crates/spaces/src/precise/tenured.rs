@@ -18,6 +18,7 @@
 
 mod blocks;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
 use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 
@@ -243,19 +244,19 @@ impl Tenured {
     }
 
     /// Clears the bits of the space in a table.
-    ///
-    /// # Safety
-    /// Nobody else uses the table.
-    pub unsafe fn clear(&self, bits: &ObjectBits) {
-        // SAFETY: nobody else uses the table, as asked; both ends are those of a word of bits.
-        unsafe { bits.clear(self.region.start(), self.region.top().align_up(WORD_BYTES)) };
+    pub fn clear(&self, world: &mut WorldStopped<'_>, bits: &ObjectBits) {
+        bits.clear(
+            world,
+            self.region.start(),
+            self.region.top().align_up(WORD_BYTES),
+        );
     }
 
     /// What has no bits is free from now on. Buffers of the space are not used again.
     ///
     /// # Safety
-    /// The world is stopped; all that lives has its bits, with its granules.
-    pub unsafe fn finish_marking(&self, bits: &ObjectBits) {
+    /// All that lives has its bits, with its granules.
+    pub unsafe fn finish_marking(&self, world: &mut WorldStopped<'_>, bits: &ObjectBits) {
         let region = &self.region;
         let end = bits.live_end(region.start(), region.top().align_up(WORD_BYTES));
         let used = end.offset_from(region.start());
@@ -266,7 +267,7 @@ impl Tenured {
         } else {
             used
         };
-        region.set_top(region.start().add(used));
+        region.set_top(world, region.start().add(used));
         let whole = used / BLOCK_BYTES;
         let swept = region.start().add(whole * BLOCK_BYTES);
         let live = bits.live_bytes(region.start(), swept);
@@ -276,20 +277,26 @@ impl Tenured {
     /// Nothing lies above `end` any more, and there are no holes below.
     ///
     /// # Safety
-    /// The world is stopped; the objects were slid together, and their start bits are set.
-    pub unsafe fn finish_sliding(&self, bits: &ObjectBits, end: Address) {
+    /// The objects were slid together, and their start bits are set.
+    pub unsafe fn finish_sliding(
+        &self,
+        world: &mut WorldStopped<'_>,
+        bits: &ObjectBits,
+        end: Address,
+    ) {
         debug_assert!(
             bits.live_bytes(self.region.start(), end.align_up(WORD_BYTES)) == 0,
             "live bits are from before the sliding"
         );
         self.blocks.reset(0, 0);
-        self.region.set_top(end);
+        self.region.set_top(world, end);
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::precise::single_thread::stopped;
     use std::vec::Vec;
 
     #[test]
@@ -308,14 +315,13 @@ mod tests {
             .collect();
         assert_eq!(space.region.used(), 2 * BLOCK_BYTES);
         // Every other object of the first block lives, and none of the second.
-        // SAFETY: there is only this thread.
-        unsafe { space.clear(&bits) };
+        space.clear(&mut stopped(), &bits);
         for object in first.iter().take(BLOCK_BYTES / 1024).step_by(2) {
             assert!(bits.mark(*object));
             bits.mark_granules(*object, 1024);
         }
         // SAFETY: this thread alone has the space, and marked what lives with its granules.
-        unsafe { space.finish_marking(&bits) };
+        unsafe { space.finish_marking(&mut stopped(), &bits) };
         assert_eq!(space.region.used(), BLOCK_BYTES, "an empty end is cut off");
         assert_eq!(space.free(), 3 * BLOCK_BYTES + BLOCK_BYTES / 2);
         let mut buffer = BlockBuffer::default();
@@ -336,11 +342,10 @@ mod tests {
         let bits = ObjectBits::new(base, 2 * BLOCK_BYTES).unwrap();
         let space = Tenured::new(BumpRegion::new(base, 2 * BLOCK_BYTES)).unwrap();
         space.region.take(8, BLOCK_BYTES).unwrap();
-        // SAFETY: there is only this thread.
-        unsafe { space.clear(&bits) };
+        space.clear(&mut stopped(), &bits);
         bits.mark_granules(base.add(100 * 8), BLOCK_BYTES - 200 * 8);
         // SAFETY: this thread alone has the space, and marked what lives with its granules.
-        unsafe { space.finish_marking(&bits) };
+        unsafe { space.finish_marking(&mut stopped(), &bits) };
         let mut buffer = BlockBuffer::default();
         let object = space
             .allocate(&bits, &mut buffer, 100 * 8 + 8, Growth::Allowed)

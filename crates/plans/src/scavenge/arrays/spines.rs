@@ -7,6 +7,7 @@
 //!   own address.
 //! - Pointers of a spine are changed by the worker that scans the chunk of pointers that they lie in, in a stopped world.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
 use gleaner_mem::header::Header;
 use gleaner_mem::slot::SlotFormat;
@@ -139,36 +140,32 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// A scavenge begins, in a stopped world.
-    pub(in crate::scavenge) fn begin_arraylets(&self) {
+    /// A scavenge begins.
+    pub(in crate::scavenge) fn begin_arraylets(&self, world: &mut WorldStopped<'_>) {
         if let Some(arraylets) = &self.arraylets {
-            // SAFETY: the world is stopped, and the leader is alone.
-            unsafe { arraylets.begin_scavenge() };
+            arraylets.begin_scavenge(world);
         }
     }
 
     /// A scavenge is over: young arraylets that no live spine points at are free.
-    pub(in crate::scavenge) fn settle_young_arraylets(&self) {
+    pub(in crate::scavenge) fn settle_young_arraylets(&self, world: &mut WorldStopped<'_>) {
         if let Some(arraylets) = &self.arraylets {
-            // SAFETY: the world is stopped, and the leader is alone.
-            unsafe { arraylets.finish_scavenge(|arraylet| self.poison_arraylet(arraylet)) };
+            arraylets.finish_scavenge(world, |arraylet| self.poison_arraylet(arraylet));
         }
     }
 
     /// Before marking: nothing is claimed.
-    pub(in crate::scavenge) fn unclaim_arraylets(&self) {
+    pub(in crate::scavenge) fn unclaim_arraylets(&self, world: &mut WorldStopped<'_>) {
         if let Some(arraylets) = &self.arraylets {
-            // SAFETY: the world is stopped, and the leader is alone.
-            unsafe { arraylets.begin_marking() };
+            arraylets.begin_marking(world);
         }
     }
 
     /// When everything was collected: arraylets that no live spine points at are free. If `all_old`, the others are old.
-    pub(in crate::scavenge) fn sweep_arraylets(&self, all_old: bool) {
+    pub(in crate::scavenge) fn sweep_arraylets(&self, world: &mut WorldStopped<'_>, all_old: bool) {
         if let Some(arraylets) = &self.arraylets {
             let dies = |arraylet| self.poison_arraylet(arraylet);
-            // SAFETY: the world is stopped, and the leader is alone.
-            unsafe { arraylets.finish_marking(all_old, dies) };
+            arraylets.finish_marking(world, all_old, dies);
         }
     }
 

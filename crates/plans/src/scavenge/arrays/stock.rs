@@ -3,6 +3,7 @@
 use core::ptr::NonNull;
 
 use super::counts::{ArrayCounts, Filling};
+use gleaner_base::contexts::AllocatorLocked;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
@@ -124,19 +125,15 @@ impl<F: SlotFormat> Scavenge<F> {
 
     fn refill_arraylets(&self, mutator: &Mutator, contents: Contents) -> bool {
         let buffer = &mutator.arraylets[contents as usize];
-        self.beside.lock();
-        let grow = |resident: bool| {
+        let grow = |locked: &mut AllocatorLocked<'_>, resident: bool| {
             let fits = CHUNK_BYTES <= self.old_left();
             if fits && !resident {
-                // SAFETY: `beside` is held.
-                unsafe { self.make_resident_room(CHUNK_BYTES) };
+                self.make_resident_room(locked, CHUNK_BYTES);
             }
             fits
         };
-        // SAFETY: `beside` is held.
-        let found = unsafe { self.arraylets().refill(buffer, contents, grow) };
-        self.beside.unlock();
-        found
+        self.beside
+            .with(|locked| self.arraylets().refill(locked, buffer, contents, grow))
     }
 
     /// Before a stock of `count` arraylets is filled: collects if there are many young ones, or under stress.
@@ -331,11 +328,10 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// What became of arrays in pieces so far. A mutator inside the gate stops all others for it.
     pub fn array_counts(&self) -> ArrayCounts {
-        self.with_stopped_world(|state| {
+        self.with_stopped_world(|state, world| {
             let mut all = state.totals.arrays;
-            for mutator in &state.mutators {
-                // SAFETY: attached mutators exist, and they are stopped.
-                all.add(unsafe { mutator.as_ref() }.array_counts.get());
+            for mutator in state.mutators.stopped(world).iter() {
+                all.add(mutator.array_counts.get());
             }
             all
         })

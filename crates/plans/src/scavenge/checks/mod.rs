@@ -20,6 +20,7 @@ pub(super) mod quarantine;
 pub mod verify;
 pub mod walk;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
@@ -192,13 +193,12 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Leader, when a collection begins: what mutators allocated last, and the guards of eden.
-    pub(super) fn check_before(&self, state: &mut State) {
+    pub(super) fn check_before(&self, state: &mut State, world: &WorldStopped<'_>) {
         if !self.checks() {
             return;
         }
-        for mutator in &state.mutators {
-            // SAFETY: attached mutators exist, and they are stopped.
-            self.check_last(unsafe { mutator.as_ref() });
+        for mutator in state.mutators.stopped(world).iter() {
+            self.check_last(mutator);
         }
         for (fragment, &from) in self
             .nursery
@@ -220,7 +220,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Leader, when a collection is over, and the evacuated spaces were left.
-    pub(super) fn check_after(&self, state: &mut State) {
+    pub(super) fn check_after(&self, state: &mut State, world: &mut WorldStopped<'_>) {
         for (from, fragment) in state
             .guarded_from
             .iter_mut()
@@ -231,7 +231,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if !self.checks() || F::BYTES != 8 {
             return;
         }
-        self.for_each_object(Edge::After, &mut |found| {
+        self.for_each_object(world, Edge::After, &mut |found| {
             let id = found.header.type_id();
             if let Some(Shape::References | Shape::Primitives { .. }) | None = self.model.shape(id) {
                 return;

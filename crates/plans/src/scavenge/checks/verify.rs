@@ -18,6 +18,7 @@
 
 use core::fmt;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Ring;
 use gleaner_mem::Address;
 use gleaner_mem::header::Header;
@@ -31,14 +32,19 @@ use crate::scavenge::{Scavenge, State};
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Checks everything; how many objects there are.
-    pub(in crate::scavenge) fn verify_heap(&self, state: &State, edge: Edge) -> usize {
+    pub(in crate::scavenge) fn verify_heap(
+        &self,
+        state: &State,
+        world: &mut WorldStopped<'_>,
+        edge: Edge,
+    ) -> usize {
         Verifier {
             heap: self,
             state,
             edge,
             regions: self.regions(),
         }
-        .run()
+        .run(world)
     }
 }
 
@@ -52,11 +58,11 @@ struct Verifier<'a, F: SlotFormat> {
 }
 
 impl<F: SlotFormat> Verifier<'_, F> {
-    fn run(&self) -> usize {
+    fn run(&self, world: &mut WorldStopped<'_>) -> usize {
         let heap = self.heap;
         self.verify_ends();
         let (mut objects, mut free) = (0, ("", Address::NULL));
-        heap.for_each_object(self.edge, &mut |found| {
+        heap.for_each_object(world, self.edge, &mut |found| {
             if free.0 != found.space || found.space == "large" {
                 free = (found.space, Address::NULL);
             }
@@ -67,8 +73,8 @@ impl<F: SlotFormat> Verifier<'_, F> {
             }
             objects += 1;
         });
-        heap.for_each_object(self.edge, &mut |found| self.verify_slots(found));
-        self.verify_roots();
+        heap.for_each_object(world, self.edge, &mut |found| self.verify_slots(found));
+        self.verify_roots(world);
         if self.edge != Edge::Marked {
             for region in heap.nursery.regions().iter() {
                 let top = region.space.top().align_up(WORD_BYTES);
@@ -235,17 +241,17 @@ impl<F: SlotFormat> Verifier<'_, F> {
         }
     }
 
-    fn verify_roots(&self) {
+    fn verify_roots(&self, world: &WorldStopped<'_>) {
         let check = |slot: Address| {
-            // SAFETY: root slots are wide, and their owner is stopped.
+            // SAFETY: root slots are wide, and their owner does not run.
             if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
                 let header = Header::forwarded_to(Address::NULL);
                 self.require_object(object, "roots", slot, header);
             }
         };
-        for mutator in &self.state.mutators {
-            // SAFETY: attached mutators exist, and they are stopped.
-            unsafe { mutator.as_ref().visit_roots(check) };
+        for mutator in self.state.mutators.stopped(world).iter() {
+            // SAFETY: it does not run, and the root visitor is set by the holder of `collecting`, which the leader is.
+            unsafe { mutator.visit_roots(check) };
         }
         let heap = self.heap;
         heap.weak.visit_all(check);

@@ -3,6 +3,7 @@
 //! Objects that died since they could last have been found dead are among them; what their slots refer to is there,
 //! too.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header::{self};
@@ -20,15 +21,19 @@ impl<F: SlotFormat> Scavenge<F> {
     /// A mutator inside the gate stops all others and visits every object. Nothing moves; `visit` must not use the heap
     /// otherwise.
     pub fn walk(&self, visit: &mut dyn FnMut(&Found)) {
-        self.with_stopped_world(|state| {
-            self.retire_tlabs(state);
-            self.for_each_object(Edge::Walk, visit);
+        self.with_stopped_world(|state, world| {
+            self.retire_tlabs(state, world);
+            self.for_each_object(world, Edge::Walk, visit);
         });
     }
 
-    /// Visits every object that is no filler and that there is at this edge. The world is stopped, and buffers are
-    /// retired.
-    pub(in crate::scavenge) fn for_each_object(&self, edge: Edge, visit: &mut dyn FnMut(&Found)) {
+    /// Visits every object that is no filler and that there is at this edge. Buffers are retired.
+    pub(in crate::scavenge) fn for_each_object(
+        &self,
+        world: &mut WorldStopped<'_>,
+        edge: Edge,
+        visit: &mut dyn FnMut(&Found),
+    ) {
         for region in self.regions().iter() {
             match edge {
                 _ if !region.kind.is_nursery() => self.walk_bits(edge, region, visit),
@@ -40,14 +45,12 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         for generation in [Generation::Young, Generation::Old] {
             let end = self.large.start().add(self.large.bytes());
-            // SAFETY: the world is stopped.
-            unsafe {
-                self.large.for_each(generation, |object| {
+            self.large
+                .for_each(&mut world.allocator(), generation, |object| {
                     if edge != Edge::Marked || self.bits().is_marked(object) {
                         visit(&self.found(edge, Kind::Large, object, end));
                     }
                 });
-            }
         }
     }
 
@@ -104,14 +107,26 @@ impl<F: SlotFormat> Scavenge<F> {
     /// no harm.
     pub(in crate::scavenge) fn with_stopped_world<R>(
         &self,
-        body: impl FnOnce(&mut State) -> R,
+        body: impl FnOnce(&mut State, &mut WorldStopped<'_>) -> R,
     ) -> R {
         self.gate.leave();
         let _outside = Outside(&self.gate);
         self.collecting.with(&self.gate, |state| {
-            self.stop(state);
-            let resume = Resume { heap: self, state };
-            body(&mut *resume.state)
+            let world = self.stop(state);
+            let mut resume = Resume {
+                heap: self,
+                state,
+                world: Some(world),
+            };
+            let Resume {
+                state,
+                world: Some(world),
+                ..
+            } = &mut resume
+            else {
+                unreachable!("the world was stopped just now");
+            };
+            body(state, world)
         })
     }
 }
@@ -120,10 +135,14 @@ impl<F: SlotFormat> Scavenge<F> {
 struct Resume<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
     state: &'a mut State,
+    /// Until the mutators run again.
+    world: Option<WorldStopped<'a>>,
 }
 
 impl<F: SlotFormat> Drop for Resume<'_, F> {
     fn drop(&mut self) {
-        self.heap.resume(self.state);
+        if let Some(world) = self.world.take() {
+            self.heap.resume(self.state, world);
+        }
     }
 }

@@ -13,6 +13,7 @@
 
 use core::ptr::NonNull;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Phase;
 use gleaner_base::options::{OldPages, Pages};
 use gleaner_mem::Address;
@@ -122,8 +123,12 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Under `fragmented-fixed`, when the shares of the fragments changed: places as many pages anew as would be on
-    /// another node if fragments lay side by side. Gives their bytes. In a stopped world.
-    pub(in crate::scavenge) fn place_shares_anew(&self, before: &Ends) -> usize {
+    /// another node if fragments lay side by side. Gives their bytes.
+    pub(in crate::scavenge) fn place_shares_anew(
+        &self,
+        _: &mut WorldStopped<'_>,
+        before: &Ends,
+    ) -> usize {
         if !self.config.cut.shares {
             return 0;
         }
@@ -153,7 +158,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// The regions of the nursery ended there, and some end lower now: what lies between goes back to the system. In a
     /// stopped world.
-    pub(in crate::scavenge) fn release_above(&self, ends: &Ends) {
+    pub(in crate::scavenge) fn release_above(&self, world: &mut WorldStopped<'_>, ends: &Ends) {
         for (region, &end) in self.nursery.regions().iter().zip(&ends.0) {
             let low = region.space.end();
             let zero = release(low, end);
@@ -161,26 +166,29 @@ impl<F: SlotFormat> Scavenge<F> {
                 locality.note_released(low, end.offset_from(low));
             }
             if zero && region.kind == Kind::Eden {
-                self.zeroing.note_released(region.node, region.space.end());
+                self.zeroing
+                    .note_released(world, region.node, region.space.end());
             }
         }
     }
 
-    /// After a collection, in a stopped world: memory goes to the fragments whose nodes lacked it.
-    pub(in crate::scavenge) fn balance(&self, record: &mut Record) {
+    /// After a collection: memory goes to the fragments whose nodes lacked it.
+    pub(in crate::scavenge) fn balance(&self, world: &mut WorldStopped<'_>, record: &mut Record) {
         if self.config.cut.nodes == 1 {
             return;
         }
         let ends = self.nursery_ends();
-        let elsewhere = self.nursery.balance(LARGE_BYTES + self.guard_bytes());
+        let elsewhere = self
+            .nursery
+            .balance(world, LARGE_BYTES + self.guard_bytes());
         if elsewhere > 0 {
             record.step(Phase::Balance, |event| {
                 event.bytes = elsewhere as u64;
                 event.reason = "threads lacked memory on their own nodes";
-                self.release_above(&ends);
+                self.release_above(world, &ends);
             });
         } else {
-            self.release_above(&ends);
+            self.release_above(world, &ends);
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Marking sets bits beside the heap and touches no object but to scan it and to end its self-forwarding. When it
 //! begins, no bit of any space is set; when it is over, the bits say what lives.
 
+use gleaner_base::contexts::WorldStopped;
+use gleaner_base::events::Phase;
 use gleaner_base::options::Prefetch;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
@@ -16,8 +18,10 @@ use crate::scavenge::resize::release;
 use crate::scavenge::roots::{Task, Tasks};
 use crate::scavenge::trace::{Item, Trace, WorkerState, scan_item};
 use crate::scavenge::waiting::{Keys, Nothing, Watch};
+use crate::scavenge::walk::Edge;
 use crate::scavenge::weak::Liveness;
 use crate::scavenge::{Scavenge, State};
+use crate::shared::record::Record;
 
 /// Marks all that can be reached.
 struct Marking<'a, F: SlotFormat, W> {
@@ -67,7 +71,7 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
     }
 
     fn root(&self, local: &mut WorkerState, slot: Address) {
-        // SAFETY: root slots are wide, and their owner is stopped.
+        // SAFETY: root slots are wide, and their owner does not run.
         if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
             self.object(local, object);
         }
@@ -130,21 +134,35 @@ impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
 }
 
 impl<F: SlotFormat> Scavenge<F> {
+    /// The phase of every collection of everything that comes first.
+    pub(in crate::scavenge) fn mark(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+        why: &'static str,
+    ) {
+        record.step(Phase::Mark, |event| {
+            event.reason = why;
+            event.objects = self.mark_all(state, world) as u64;
+            event.workers = state.crew_sizes.workers as u32;
+        });
+        self.verify(state, world, record, Edge::Marked);
+    }
+
     /// Marks all that lives, and adopts the marks: afterwards the bits say what lives, in the nursery, too. Returns how
     /// many objects that are.
-    pub(in crate::scavenge) fn mark_all(&self, state: &mut State) -> usize {
+    fn mark_all(&self, state: &mut State, world: &mut WorldStopped<'_>) -> usize {
         for local in state.engine.worker_states() {
             local.old_buffer = BlockBuffer::default();
         }
-        // SAFETY: the world is stopped, so no mutator holds `beside`, which protects the buffer.
-        self.pinned_buffer
-            .with_mut(|buffer| unsafe { *buffer = BlockBuffer::default() });
-        self.unclaim_arraylets();
+        *self.beside.pinned_buffer(&mut world.allocator()) = BlockBuffer::default();
+        self.unclaim_arraylets(world);
         let marks = self.tables.marks();
         let marking = Marking {
             heap: self,
             marks,
-            roots: Tasks::of_roots(self, &state.mutators),
+            roots: Tasks::of_roots(self, &state.mutators, world),
             edges: self.config.options.prefetch == Prefetch::Edges,
             watch: Nothing,
         };
@@ -163,16 +181,13 @@ impl<F: SlotFormat> Scavenge<F> {
         let (engine, workers) = (&mut state.engine, state.crew_sizes.workers);
         self.weak
             .process(engine, self.crew, workers, &marking, waiting.as_ref());
-        self.tables.adopt_marks();
-        // SAFETY: the world is stopped, the phase is over, and the bits before the marking are not read any more.
-        unsafe {
-            self.old.clear(self.tables.marks());
-            self.pinned.clear(self.tables.marks());
-        }
+        self.tables.adopt_marks(world);
+        self.old.clear(world, self.tables.marks());
+        self.pinned.clear(world, self.tables.marks());
         self.poison_holes(&self.pinned);
         let top = self.pinned.region.top();
-        // SAFETY: all that lives is marked.
-        unsafe { self.pinned.finish_marking(self.bits()) };
+        // SAFETY: all that lives is marked, with its granules.
+        unsafe { self.pinned.finish_marking(world, self.bits()) };
         release(self.pinned.region.top(), top);
         let mut objects = 0;
         for local in state.engine.worker_states() {
@@ -184,10 +199,13 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Frees the large objects of a generation that were not marked; the others are old from now on.
-    pub(in crate::scavenge) fn sweep_large(&self, generation: Generation) {
-        // SAFETY: the world is stopped, and the leader is alone.
-        unsafe {
-            self.large.sweep(generation, |object, (start, bytes)| {
+    pub(in crate::scavenge) fn sweep_large(
+        &self,
+        world: &mut WorldStopped<'_>,
+        generation: Generation,
+    ) {
+        self.large
+            .sweep(world, generation, |object, (start, bytes)| {
                 if self.bits().is_marked(object) {
                     self.unmark_large(object);
                     Fate::Old
@@ -196,29 +214,11 @@ impl<F: SlotFormat> Scavenge<F> {
                     Fate::Dies
                 }
             });
-        }
     }
 
     /// Forgets that a large object, whose pages are its own, was reached.
     pub(in crate::scavenge) fn unmark_large(&self, object: Address) {
         let word = object.align_down(WORD_BYTES);
         self.bits().clear_starts(word, word.add(WORD_BYTES));
-    }
-
-    /// After marking, where nothing moves: what was not marked in the old space is free, and so are old large objects.
-    /// The young ones are as before, without marks.
-    pub(in crate::scavenge) fn reclaim_in_place(&self) {
-        self.poison_holes(&self.old);
-        // SAFETY: the world is stopped, and the leader is alone.
-        unsafe {
-            self.old.finish_marking(self.bits());
-            for region in self.nursery.regions().iter() {
-                let top = region.space.top().align_up(WORD_BYTES);
-                self.bits().clear(region.space.start(), top);
-            }
-            self.large
-                .for_each(Generation::Young, |object| self.unmark_large(object));
-        }
-        self.sweep_large(Generation::Old);
     }
 }

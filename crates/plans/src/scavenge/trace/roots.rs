@@ -2,8 +2,8 @@
 //! section 2.3.3). The leader makes them in a stopped world; each is done by one worker.
 
 use core::ops::Range;
-use core::ptr::NonNull;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
 use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::slot::SlotFormat;
@@ -12,6 +12,7 @@ use gleaner_spaces::precise::regions::{MOST_REGIONS, Region};
 use crate::scavenge::Scavenge;
 use crate::scavenge::handles::TASK_HANDLES;
 use crate::scavenge::mutator::Mutator;
+use crate::scavenge::mutator_list::{MutatorList, Stopped};
 
 /// Bytes of a space that are one task.
 pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
@@ -19,7 +20,7 @@ pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
 /// The tasks: a mutator each, the ready finalizers, pieces of the handle table, strips of regions, strips of large
 /// objects and of the space of arraylets.
 pub struct Tasks<'a> {
-    mutators: &'a [NonNull<Mutator>],
+    mutators: Stopped<'a>,
     handles: usize,
     /// Ranges that are cut into strips, as (low, high).
     ranges: [(Address, Address); MOST_REGIONS],
@@ -47,17 +48,15 @@ pub enum Task<'a> {
     Arraylets(usize),
 }
 
-// SAFETY: the mutators are stopped, and each is one worker's task.
-unsafe impl Sync for Tasks<'_> {}
-
 impl<'a> Tasks<'a> {
     /// The roots alone.
     pub fn of_roots<F: SlotFormat>(
         heap: &Scavenge<F>,
-        mutators: &'a [NonNull<Mutator>],
+        mutators: &'a MutatorList,
+        world: &'a WorldStopped<'_>,
     ) -> Tasks<'a> {
         Tasks {
-            mutators,
+            mutators: mutators.stopped(world),
             handles: heap.handles.prepare(),
             ranges: [(Address::NULL, Address::NULL); MOST_REGIONS],
             regions: 0,
@@ -68,11 +67,14 @@ impl<'a> Tasks<'a> {
 
     /// And strips of what is in use of these regions now, of the old large objects with slots, and of arraylets.
     pub fn with_strips<F: SlotFormat>(
-        self,
         heap: &Scavenge<F>,
+        mutators: &'a MutatorList,
+        world: &'a mut WorldStopped<'_>,
         regions: &[Region<'_>],
     ) -> Tasks<'a> {
-        let mut tasks = self;
+        let large = &heap.large;
+        let large = large.cut_into_strips(world, |object| heap.has_slots(object));
+        let mut tasks = Tasks::of_roots(heap, mutators, world);
         for (range, region) in tasks.ranges.iter_mut().zip(regions) {
             *range = (
                 region.space.start(),
@@ -80,8 +82,7 @@ impl<'a> Tasks<'a> {
             );
         }
         tasks.regions = regions.len();
-        // SAFETY: the world is stopped, and the leader is alone.
-        tasks.large = unsafe { heap.large.cut_into_strips(|object| heap.has_slots(object)) };
+        tasks.large = large;
         tasks.arraylets = heap.arraylet_strips();
         tasks
     }
@@ -107,8 +108,7 @@ impl<'a> Tasks<'a> {
     /// The task of that number.
     pub fn get(&self, task: usize) -> Task<'a> {
         if let Some(mutator) = self.mutators.get(task) {
-            // SAFETY: attached mutators exist, and they are stopped.
-            return Task::Mutator(unsafe { mutator.as_ref() });
+            return Task::Mutator(mutator);
         }
         if task == self.mutators.len() {
             return Task::Finalizers;
@@ -139,7 +139,8 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Visits the root slots of a task, all wide; `Finalizers` and strips have none here.
     pub(in crate::scavenge) fn visit_roots(&self, task: Task<'_>, mut visit: impl FnMut(Address)) {
         match task {
-            // SAFETY: the mutator is stopped.
+            // SAFETY: a task is made of a mutator that does not run, and the root visitor is set by the holder of `collecting`,
+            // which the leader is.
             Task::Mutator(mutator) => unsafe { mutator.visit_roots(visit) },
             Task::Handles(numbers) => {
                 numbers.for_each(|number| visit(self.handles.slot(number as u32)))

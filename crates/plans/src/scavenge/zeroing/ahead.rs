@@ -7,6 +7,7 @@
 //! - A block is zeroed by the one that has claimed it, before anything in it is used ([`gleaner_work::Claims`]).
 //! - A thread that is far enough ahead sleeps outside of the gate.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering};
 use gleaner_work::{Claims, Cursor, Done, Drowsy, Lead, Rounds, Spinning, Turn};
 
@@ -109,8 +110,13 @@ impl Ahead {
         self.rounds.is_first()
     }
 
-    /// From now on the blocks from the first to before the second are zeroed ahead, or nothing is. In a stopped world.
-    pub fn begin(&self, states: &[AtomicU8], blocks: Option<(usize, usize)>) {
+    /// From now on the blocks from the first to before the second are zeroed ahead, or nothing is.
+    pub fn begin(
+        &self,
+        _: &mut WorldStopped<'_>,
+        states: &[AtomicU8],
+        blocks: Option<(usize, usize)>,
+    ) {
         if let Some((first, end)) = blocks {
             self.end.store(end, Ordering::Relaxed);
             Claims::new(states).open();

@@ -1,5 +1,6 @@
 //! How mutators and zeroing threads zero eden.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Zeroing as Policy;
 use gleaner_mem::Address;
@@ -181,11 +182,12 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(in crate::scavenge) fn decide_zeroing(
         &self,
         state: &mut State,
+        world: &mut WorldStopped<'_>,
         record: &mut Record,
         collection: &Collection,
     ) {
         let zeroing = &self.zeroing;
-        let (zeroed, active) = self.collect_zeroed(state);
+        let (zeroed, active) = self.collect_zeroed(state, world);
         let processors = zeroing.processors;
         let decision = match zeroing.policy {
             Policy::Adaptive => decide::adaptive(active, processors),
@@ -209,17 +211,14 @@ impl<F: SlotFormat> Scavenge<F> {
             _ => decide::fixed(zeroing.mode()),
         };
         zeroing.report(record, &zeroed, decision.reason);
-        zeroing.begin_round(decision.mode, &self.nursery.eden);
+        zeroing.begin_round(world, decision.mode, &self.nursery.eden);
     }
 
-    /// What was zeroed since the last time, with times in nanoseconds, and how many mutators allocated meanwhile; in a
-    /// stopped world.
-    fn collect_zeroed(&self, state: &mut State) -> (Zeroed, usize) {
+    /// What was zeroed since the last time, with times in nanoseconds, and how many mutators allocated meanwhile.
+    fn collect_zeroed(&self, state: &mut State, world: &WorldStopped<'_>) -> (Zeroed, usize) {
         let mut zeroed = core::mem::take(&mut state.zeroed_by_others);
         let mut active = 0;
-        for mutator in &state.mutators {
-            // SAFETY: attached mutators exist, and they are stopped.
-            let mutator = unsafe { mutator.as_ref() };
+        for mutator in state.mutators.stopped(world).iter() {
             zeroed.add(mutator.zeroed.take());
             let allocated = mutator.allocated_bytes.get();
             if mutator.allocated_before.replace(allocated) != allocated {

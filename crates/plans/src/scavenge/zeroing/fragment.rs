@@ -5,6 +5,7 @@
 
 use core::ptr::NonNull;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_os::memory;
@@ -95,27 +96,33 @@ impl ZeroingFragment {
         self.fresh.load(Ordering::Relaxed)
     }
 
-    /// Mutators have taken the fragment up to there. In a stopped world.
-    pub fn note_taken_up_to(&self, top: Address) {
+    /// Mutators have taken the fragment up to there.
+    pub fn note_taken_up_to(&self, world: &mut WorldStopped<'_>, top: Address) {
         let fresh = top.word().saturating_sub(self.virgin().word());
         self.fresh.store(fresh, Ordering::Relaxed);
-        self.note_top(top);
+        self.note_top(world, top);
     }
 
-    /// Memory below was written to. In a stopped world.
-    pub fn note_top(&self, top: Address) {
+    /// Memory below was written to.
+    pub fn note_top(&self, _: &mut WorldStopped<'_>, top: Address) {
         self.virgin.fetch_max(top.word(), Ordering::Relaxed);
     }
 
-    /// Memory from `end` on was given back. In a stopped world.
-    pub fn note_released(&self, end: Address) {
+    /// Memory from `end` on was given back.
+    pub fn note_released(&self, _: &mut WorldStopped<'_>, end: Address) {
         if self.virgin() != Address::new(usize::MAX) {
             self.virgin.fetch_min(end.word(), Ordering::Relaxed);
         }
     }
 
-    /// What lies free between `top` and `end` is zeroed ahead from now on, or nothing is. In a stopped world.
-    pub fn begin_round(&self, is_ahead: bool, top: Address, end: Address) {
+    /// What lies free between `top` and `end` is zeroed ahead from now on, or nothing is.
+    pub fn begin_round(
+        &self,
+        world: &mut WorldStopped<'_>,
+        is_ahead: bool,
+        top: Address,
+        end: Address,
+    ) {
         let ahead = is_ahead.then(|| {
             let end = end.min(self.virgin()).max(top);
             self.range[0].store(top.word(), Ordering::Relaxed);
@@ -123,7 +130,7 @@ impl ZeroingFragment {
             let blocks = end.offset_from(self.start).div_ceil(BLOCK);
             (self.block_of(top), blocks)
         });
-        self.rounds.begin(self.states(), ahead);
+        self.rounds.begin(world, self.states(), ahead);
     }
 }
 

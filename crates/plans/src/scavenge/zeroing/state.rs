@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Phase;
 use gleaner_base::options::Zeroing as Policy;
 use gleaner_base::options::ZeroingKernel;
@@ -226,24 +227,29 @@ impl Zeroing {
         &self.fragments[node]
     }
 
-    /// Mutators have taken the fragments of eden up to their tops. In a stopped world.
-    pub(in crate::scavenge) fn note_taken(&self, eden: &Fragmented) {
+    /// Mutators have taken the fragments of eden up to their tops.
+    pub(in crate::scavenge) fn note_taken(&self, world: &mut WorldStopped<'_>, eden: &Fragmented) {
         for (fragment, space) in self.fragments.iter().zip(eden.fragments()) {
-            fragment.note_taken_up_to(space.top());
+            fragment.note_taken_up_to(world, space.top());
         }
     }
 
-    /// The memory of eden's fragment of this node was given back from `end` on. In a stopped world.
-    pub(in crate::scavenge) fn note_released(&self, node: usize, end: Address) {
-        self.fragments[node].note_released(end);
+    /// The memory of eden's fragment of this node was given back from `end` on.
+    pub(in crate::scavenge) fn note_released(
+        &self,
+        world: &mut WorldStopped<'_>,
+        node: usize,
+        end: Address,
+    ) {
+        self.fragments[node].note_released(world, end);
     }
 
-    /// What the mode is from now on; what lies free in eden is zeroed in that mode. In a stopped world.
-    pub(super) fn begin_round(&self, mode: Mode, eden: &Fragmented) {
+    /// What the mode is from now on; what lies free in eden is zeroed in that mode.
+    pub(super) fn begin_round(&self, world: &mut WorldStopped<'_>, mode: Mode, eden: &Fragmented) {
         self.mode.store(place(mode), Ordering::Relaxed);
         for (fragment, space) in self.fragments.iter().zip(eden.fragments()) {
-            fragment.note_top(space.top());
-            fragment.begin_round(mode == Mode::Concurrent, space.top(), space.end());
+            fragment.note_top(world, space.top());
+            fragment.begin_round(world, mode == Mode::Concurrent, space.top(), space.end());
         }
     }
 

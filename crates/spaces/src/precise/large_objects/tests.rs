@@ -1,6 +1,7 @@
 //! Runs of pages: where objects lie, what is given back, and what is mapped under a limit on addresses.
 
 use super::*;
+use crate::precise::single_thread::{locked, stopped};
 use std::vec::Vec;
 
 const PAGES: usize = 64;
@@ -18,33 +19,40 @@ fn pages_of_the_dead_are_used_again_when_their_neighbours_are_free_too() {
     unsafe {
         let objects: Vec<Address> = (0..16)
             .map(|_| {
-                let (object, clean) = space.allocate(4 * PAGE_BYTES - 8).unwrap();
+                let (object, clean) = space.allocate(&mut locked(), 4 * PAGE_BYTES - 8).unwrap();
                 assert!(clean);
                 object.store(1);
                 object
             })
             .collect();
-        assert!(space.allocate(1).is_none());
+        assert!(space.allocate(&mut locked(), 1).is_none());
         assert!(space.is_object(objects[3]) && space.is_young(objects[3]));
-        space.sweep(Generation::Young, |object, (begins, bytes)| {
-            assert_eq!((begins, bytes), (object, 4 * PAGE_BYTES));
-            match (object.word() - start) / bytes {
-                3..6 | 9 => Fate::Dies,
-                0 => Fate::Old,
-                _ => Fate::Young,
-            }
-        });
+        space.sweep(
+            &mut stopped(),
+            Generation::Young,
+            |object, (begins, bytes)| {
+                assert_eq!((begins, bytes), (object, 4 * PAGE_BYTES));
+                match (object.word() - start) / bytes {
+                    3..6 | 9 => Fate::Dies,
+                    0 => Fate::Old,
+                    _ => Fate::Young,
+                }
+            },
+        );
         assert_eq!(space.used(), 12 * 4 * PAGE_BYTES);
         assert_eq!(space.young_used(), 11 * 4 * PAGE_BYTES);
         assert_eq!(space.resident(), 16 * 4 * PAGE_BYTES);
         assert!(!space.is_young(objects[0]) && !space.is_object(objects[9]));
-        let (again, clean) = space.allocate(12 * PAGE_BYTES).unwrap();
+        let (again, clean) = space.allocate(&mut locked(), 12 * PAGE_BYTES).unwrap();
         assert!(again == objects[3] && !clean && space.is_young(again));
-        assert!(space.is_resident(PAGE_BYTES) && !space.is_resident(5 * PAGE_BYTES));
-        space.release_free(PAGE_BYTES);
-        let (again, clean) = space.allocate(PAGE_BYTES).unwrap();
+        assert!(
+            space.is_resident(&mut locked(), PAGE_BYTES)
+                && !space.is_resident(&mut locked(), 5 * PAGE_BYTES)
+        );
+        space.release_free(&mut locked(), PAGE_BYTES);
+        let (again, clean) = space.allocate(&mut locked(), PAGE_BYTES).unwrap();
         assert!(again == objects[9] && clean && again.load() == 0);
-        assert!(space.allocate(4 * PAGE_BYTES).is_none());
+        assert!(space.allocate(&mut locked(), 4 * PAGE_BYTES).is_none());
     }
 }
 
@@ -55,10 +63,11 @@ fn a_clean_run_is_not_clean_when_it_is_joined_with_a_dirty_one() {
         let (space, _) = space();
         // SAFETY: there is only this thread.
         unsafe {
-            let objects = [0, 1, 2].map(|_| space.allocate(2 * PAGE_BYTES).unwrap().0);
+            let objects =
+                [0, 1, 2].map(|_| space.allocate(&mut locked(), 2 * PAGE_BYTES).unwrap().0);
             for dies in [first, 1 - first] {
                 objects[dies].store(1);
-                space.sweep(Generation::Young, |object, _| {
+                space.sweep(&mut stopped(), Generation::Young, |object, _| {
                     if object == objects[dies] {
                         Fate::Dies
                     } else {
@@ -66,12 +75,15 @@ fn a_clean_run_is_not_clean_when_it_is_joined_with_a_dirty_one() {
                     }
                 });
                 if dies == first {
-                    space.release_free(2 * PAGE_BYTES);
+                    space.release_free(&mut locked(), 2 * PAGE_BYTES);
                     assert_eq!(space.resident(), 4 * PAGE_BYTES);
                 }
             }
             assert_eq!(space.resident(), 6 * PAGE_BYTES);
-            assert_eq!(space.allocate(4 * PAGE_BYTES), Some((objects[0], false)));
+            assert_eq!(
+                space.allocate(&mut locked(), 4 * PAGE_BYTES),
+                Some((objects[0], false))
+            );
         }
     }
 }
@@ -95,28 +107,34 @@ fn a_range_that_is_taken_as_it_is_used_follows_its_frontier() {
     let all_die = |_, _| Fate::Dies;
     // SAFETY: there is only this thread.
     unsafe {
-        let first = space.allocate(600 * PAGE_BYTES).unwrap();
+        let first = space.allocate(&mut locked(), 600 * PAGE_BYTES).unwrap();
         assert!(first == (start, true) && is_mapped(page(599)) && !is_mapped(page(999)));
         start.store(1);
         page(599).store(1);
-        assert!(space.has_room(400 * PAGE_BYTES) && !space.has_room(401 * PAGE_BYTES));
-        assert_eq!(space.allocate(401 * PAGE_BYTES), None);
-        space.sweep(Generation::Young, all_die);
+        assert!(
+            space.has_room(&mut locked(), 400 * PAGE_BYTES)
+                && !space.has_room(&mut locked(), 401 * PAGE_BYTES)
+        );
+        assert_eq!(space.allocate(&mut locked(), 401 * PAGE_BYTES), None);
+        space.sweep(&mut stopped(), Generation::Young, all_die);
         // What died makes room at the frontier, and reads as zero.
         assert_eq!(space.resident(), 600 * PAGE_BYTES);
-        assert_eq!(space.allocate(999 * PAGE_BYTES), Some((start, true)));
+        assert_eq!(
+            space.allocate(&mut locked(), 999 * PAGE_BYTES),
+            Some((start, true))
+        );
         assert_eq!(
             (start.load(), page(599).load(), space.resident()),
             (0, 0, 999 * PAGE_BYTES)
         );
-        space.sweep(Generation::Young, all_die);
-        space.release_free(1);
-        assert!(!is_mapped(start) && !is_mapped(page(998)) && space.reached() == 0);
+        space.sweep(&mut stopped(), Generation::Young, all_die);
+        space.release_free(&mut locked(), 1);
+        assert!(!is_mapped(start) && !is_mapped(page(998)) && space.reached(&mut locked()) == 0);
         memory::unmap(other, PAGE_BYTES);
-        assert!(space.allocate(2000 * PAGE_BYTES).is_some());
-        assert!(space.allocate(3000 * PAGE_BYTES).is_none());
-        space.sweep(Generation::Young, all_die);
-        space.release_free(1);
+        assert!(space.allocate(&mut locked(), 2000 * PAGE_BYTES).is_some());
+        assert!(space.allocate(&mut locked(), 3000 * PAGE_BYTES).is_none());
+        space.sweep(&mut stopped(), Generation::Young, all_die);
+        space.release_free(&mut locked(), 1);
     }
 }
 
@@ -126,12 +144,12 @@ fn a_fence_takes_no_memory_and_is_open_when_its_object_is_dead() {
     let page = |number: usize| Address::new(start + number * PAGE_BYTES);
     // SAFETY: there is only this thread.
     unsafe {
-        let (plain, _) = space.allocate(PAGE_BYTES).unwrap();
+        let (plain, _) = space.allocate(&mut locked(), PAGE_BYTES).unwrap();
         let (object, clean) = space
-            .allocate_fenced(2 * PAGE_BYTES - 8, 10 * PAGE_BYTES - 1)
+            .allocate_fenced(&mut locked(), 2 * PAGE_BYTES - 8, 10 * PAGE_BYTES - 1)
             .unwrap();
         assert_eq!((object, clean), (page(3).sub(ELEMENTS), true));
-        let (next, _) = space.allocate(PAGE_BYTES).unwrap();
+        let (next, _) = space.allocate(&mut locked(), PAGE_BYTES).unwrap();
         assert_eq!(next, page(13));
         assert_eq!(space.used(), 4 * PAGE_BYTES);
         assert_eq!(space.young_used(), 4 * PAGE_BYTES);
@@ -151,21 +169,24 @@ fn a_fence_takes_no_memory_and_is_open_when_its_object_is_dead() {
         }
         assert_eq!(space.fenced_object(page(13).sub(1)), Some(object));
         let mut seen = Vec::new();
-        space.sweep(Generation::Young, |object, memory| {
+        space.sweep(&mut stopped(), Generation::Young, |object, memory| {
             seen.push((object, memory));
             Fate::Old
         });
         assert_eq!(seen[1], (object, (page(1), 2 * PAGE_BYTES)));
         assert!(space.is_object(object) && !space.is_young(object) && !is_readable(3));
-        assert_eq!(space.cut_into_strips(|_| true), 3);
+        assert_eq!(space.cut_into_strips(&mut stopped(), |_| true), 3);
         assert_eq!(space.strip(1), (object, page(1), page(3)));
         let resident = space.resident();
-        space.sweep(Generation::Old, |at, _| {
+        space.sweep(&mut stopped(), Generation::Old, |at, _| {
             if at == object { Fate::Dies } else { Fate::Old }
         });
         assert_eq!(space.resident(), resident - 2 * PAGE_BYTES);
         assert!((1..13).all(is_readable) && space.fenced_object(page(5)).is_none());
-        assert_eq!(space.allocate(12 * PAGE_BYTES), Some((page(1), true)));
+        assert_eq!(
+            space.allocate(&mut locked(), 12 * PAGE_BYTES),
+            Some((page(1), true))
+        );
         assert_eq!((page(1).load(), object.load(), page(12).load()), (0, 0, 0));
         assert!(space.is_object(plain));
     }
@@ -176,14 +197,17 @@ fn old_objects_are_cut_into_strips() {
     let (space, _) = space();
     // SAFETY: there is only this thread.
     unsafe {
-        let (first, _) = space.allocate(20 * PAGE_BYTES).unwrap();
-        let (second, _) = space.allocate(5 * PAGE_BYTES).unwrap();
-        space.sweep(Generation::Young, |_, _| Fate::Old);
-        space.allocate(5 * PAGE_BYTES).unwrap();
-        assert_eq!(space.cut_into_strips(|object| object != second), 2);
+        let (first, _) = space.allocate(&mut locked(), 20 * PAGE_BYTES).unwrap();
+        let (second, _) = space.allocate(&mut locked(), 5 * PAGE_BYTES).unwrap();
+        space.sweep(&mut stopped(), Generation::Young, |_, _| Fate::Old);
+        space.allocate(&mut locked(), 5 * PAGE_BYTES).unwrap();
+        assert_eq!(
+            space.cut_into_strips(&mut stopped(), |object| object != second),
+            2
+        );
         let middle = first.add(STRIP_BYTES);
         assert_eq!(space.strip(0), (first, first, middle));
         assert_eq!(space.strip(1), (first, middle, second));
-        assert_eq!(space.cut_into_strips(|_| true), 3);
+        assert_eq!(space.cut_into_strips(&mut stopped(), |_| true), 3);
     }
 }

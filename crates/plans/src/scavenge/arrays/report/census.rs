@@ -1,7 +1,6 @@
 //! How arrays are counted.
 
-use core::ptr::NonNull;
-
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::object_model::{Shape, TypeId, array_bytes, element};
@@ -109,8 +108,8 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// When everything was collected, in the stopped world.
-    pub(in crate::scavenge) fn take_census(&self, state: &mut State) {
+    /// When everything was collected.
+    pub(in crate::scavenge) fn take_census(&self, state: &mut State, world: &mut WorldStopped<'_>) {
         if self.config.options.array_report == 0 {
             return;
         }
@@ -121,7 +120,7 @@ impl<F: SlotFormat> Scavenge<F> {
             .iter_mut()
             .for_each(|(_, last)| *last = Living::default());
         let mut all = Footprint::default();
-        self.for_each_object(Edge::After, &mut |found| {
+        self.for_each_object(world, Edge::After, &mut |found| {
             let mut bytes = found.bytes;
             if let Some(array) = self.living(found) {
                 bytes = array.bytes as usize;
@@ -224,15 +223,18 @@ impl<F: SlotFormat> Scavenge<F> {
     /// The report, if the heap makes one. A mutator inside the gate stops all others for it.
     pub fn array_report(&self) -> Option<ArrayReport> {
         let mut report = self.empty_report()?;
-        self.with_stopped_world(|state| self.gather(state, &mut report));
+        self.with_stopped_world(|state, world| self.gather(state, world, &mut report));
         Some(report)
     }
 
     /// As [`Scavenge::array_report`], of a heap that has no mutators any more.
     pub fn last_array_report(&self) -> Option<ArrayReport> {
         let mut report = self.empty_report()?;
-        self.collecting
-            .with(&self.gate, |state| self.gather(state, &mut report));
+        // SAFETY: the heap has no mutators, and the holder of `collecting` is the one thread at work.
+        let mut world = unsafe { WorldStopped::begin() };
+        self.collecting.with(&self.gate, |state| {
+            self.gather(state, &mut world, &mut report)
+        });
         Some(report)
     }
 
@@ -262,17 +264,15 @@ impl<F: SlotFormat> Scavenge<F> {
         })
     }
 
-    fn gather(&self, state: &mut State, report: &mut ArrayReport) {
-        self.retire_tlabs(state);
+    fn gather(&self, state: &mut State, world: &mut WorldStopped<'_>, report: &mut ArrayReport) {
+        self.retire_tlabs(state, world);
         let (censuses, tally) = (&state.censuses, &mut report.tally);
         report.counts = state.totals.arrays;
         let mut taken = censuses.gone_bytes;
         if let Some(gone) = &censuses.gone {
             tally.add(gone);
         }
-        for mutator in &state.mutators {
-            // SAFETY: attached mutators exist, and they are stopped.
-            let mutator: &Mutator = unsafe { NonNull::as_ref(mutator) };
+        for mutator in state.mutators.stopped(world).iter() {
             report.counts.add(mutator.array_counts.get());
             mutator.tally(|other| tally.add(other));
             taken += mutator.allocated_bytes.get();

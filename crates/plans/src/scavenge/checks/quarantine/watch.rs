@@ -3,6 +3,7 @@
 use core::fmt::Write;
 use core::ptr::NonNull;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
@@ -45,7 +46,11 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Leader, at the end of a collection: the fragments that were in use when it began, up to `tops`, and are empty
     /// now leave where they are. Where the system refuses, they stay.
-    pub(in crate::scavenge) fn leave_evacuated(&self, tops: &[Address]) {
+    pub(in crate::scavenge) fn leave_evacuated(
+        &self,
+        world: &mut WorldStopped<'_>,
+        tops: &[Address],
+    ) {
         for (region, &top) in self.nursery.regions().iter().zip(tops) {
             if top == region.space.start() || region.space.used() > 0 {
                 continue;
@@ -63,7 +68,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 && let Some(place) = self.quarantine.place(kind, node, turn)
             {
                 place.store(self.epoch() + 1, Ordering::Relaxed);
-                self.nursery.move_on(kind, node);
+                self.nursery.move_on(world, kind, node);
             }
         }
     }

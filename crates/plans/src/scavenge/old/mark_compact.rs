@@ -4,18 +4,61 @@
 //! Updating visits each marked object once and every root, and rebuilds the cards: a slot of an object that will be old
 //! and refers to one that will be young dirties the card where the slot will be (I5).
 
+use gleaner_base::contexts::WorldStopped;
+use gleaner_base::events::Phase;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
+use gleaner_spaces::precise::large_objects::Generation;
 use gleaner_spaces::precise::mark_compact::{Planned, Segments};
 use gleaner_spaces::precise::regions::{Kind, Regions};
 
-use super::roots::{Task, Tasks};
-use super::trace::{Item, Trace, WorkerState};
-use super::{Scavenge, State};
+use super::OldGeneration;
+use crate::scavenge::roots::{Task, Tasks};
+use crate::scavenge::trace::{Item, Trace, WorkerState};
+use crate::scavenge::walk::Edge;
+use crate::scavenge::{Scavenge, State};
+use crate::shared::record::Record;
+
+/// What lives is slid together.
+pub struct MarkCompact;
+
+impl<F: SlotFormat> OldGeneration<F> for MarkCompact {
+    fn collect(
+        &self,
+        heap: &Scavenge<F>,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+        why: &'static str,
+    ) -> bool {
+        heap.mark(state, world, record, why);
+        let planned = record.step(Phase::Plan, |_| {
+            heap.sweep_large(world, Generation::Old);
+            heap.sweep_large(world, Generation::Young);
+            heap.make_plan(world)
+        });
+        state.last_full.young_lived = planned.lived[1..].iter().sum();
+        record.step(Phase::Update, |_| heap.update_all(state, world));
+        heap.sweep_arraylets(world, true);
+        record.step(Phase::Slide, |event| {
+            heap.slide_all(state, world, &planned);
+            event.bytes = heap.used() as u64;
+        });
+        heap.verify(state, world, record, Edge::Slid);
+        // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.
+        let occupied = heap.nursery.to().used() + heap.nursery.from().used() > 0;
+        state.wants_full = occupied.then_some("objects are left in the survivor spaces");
+        true
+    }
+
+    fn slides(&self) -> bool {
+        true
+    }
+}
 
 /// Replaces references by those to the new places.
 struct Updating<'a, F: SlotFormat> {
@@ -65,7 +108,7 @@ impl<F: SlotFormat> Updating<'_, F> {
     }
 
     fn root(&self, slot: Address) {
-        // SAFETY: root slots are wide, and their owner is stopped.
+        // SAFETY: root slots are wide, and their owner does not run.
         unsafe {
             if let Some(object) = Wide::load(slot, Address::NULL).as_object() {
                 let place = self.new_address(object);
@@ -156,40 +199,23 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Decides where everything goes.
-    pub(super) fn make_plan(&self) -> Planned {
-        self.set_old_end();
-        // SAFETY: the world is stopped, and the leader is alone.
-        unsafe {
-            let planned = self.plan.make(self.bits(), &self.moving_regions());
-            let (top, end) = (self.old.region.top(), planned.ends[0]);
-            self.make_resident_room(end.max(top).offset_from(top));
-            planned
-        }
+    pub(super) fn make_plan(&self, world: &mut WorldStopped<'_>) -> Planned {
+        self.set_old_end(&mut world.allocator());
+        // SAFETY: marking is over.
+        let planned = unsafe { self.plan.make(world, self.bits(), &self.moving_regions()) };
+        let (top, end) = (self.old.region.top(), planned.ends[0]);
+        self.make_resident_room(&mut world.allocator(), end.max(top).offset_from(top));
+        planned
     }
 
     /// Updates every root and every reference, and rebuilds the cards.
-    pub(super) fn update_all(&self, state: &mut State) {
-        // SAFETY: the world is stopped, and no phase runs.
-        unsafe {
-            // Cards above were never dirtied, or are those of nothing.
-            let pinned = &self.pinned.region;
-            for (start, end) in [
-                (self.old.region.start(), self.old_reached()),
-                (pinned.start(), pinned.top()),
-            ] {
-                self.cards.clean(start, end.align_up(CARD_BYTES));
-            }
-            let large = self.large.start();
-            self.cards.clean(large, large.add(self.large.reached()));
-            if let Some(arraylets) = &self.arraylets {
-                self.cards.clean(arraylets.start(), arraylets.reached());
-            }
-        }
+    pub(super) fn update_all(&self, state: &mut State, world: &mut WorldStopped<'_>) {
+        self.clean_all_cards(world);
         let old = self.old.region.start();
         let nursery_end = self.nursery.start().add(self.nursery.bytes());
         let updating = Updating {
             heap: self,
-            tasks: Tasks::of_roots(self, &state.mutators).with_strips(self, &self.regions()),
+            tasks: Tasks::with_strips(self, &state.mutators, world, &self.regions()),
             moving: (old, nursery_end.offset_from(old)),
         };
         let tasks = updating.tasks.count();
@@ -198,10 +224,32 @@ impl<F: SlotFormat> Scavenge<F> {
             .run(self.crew, state.crew_sizes.workers, tasks, &updating);
     }
 
+    /// Cards above the tops were never dirtied, or are those of nothing.
+    fn clean_all_cards(&self, world: &mut WorldStopped<'_>) {
+        let pinned = &self.pinned.region;
+        for (start, end) in [
+            (self.old.region.start(), self.old_reached()),
+            (pinned.start(), pinned.top()),
+        ] {
+            self.cards.clean(world, start, end.align_up(CARD_BYTES));
+        }
+        let large = self.large.start();
+        let reached = self.large.reached(&mut world.allocator());
+        self.cards.clean(world, large, large.add(reached));
+        if let Some(arraylets) = &self.arraylets {
+            self.cards
+                .clean(world, arraylets.start(), arraylets.reached());
+        }
+    }
+
     /// Moves everything, and leaves the spaces as they are from now on.
-    pub(super) fn slide_all(&self, state: &mut State, planned: &Planned) {
-        // SAFETY: the world is stopped, and no phase runs.
-        let segments = unsafe { self.plan.segments(self.moving_regions()) };
+    pub(super) fn slide_all(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        planned: &Planned,
+    ) {
+        let segments = self.plan.segments(world, self.moving_regions());
         let sliding = Sliding {
             heap: self,
             segments,
@@ -212,19 +260,17 @@ impl<F: SlotFormat> Scavenge<F> {
             sliding.segments.count(),
             &sliding,
         );
-        // SAFETY: the world is stopped and the phase is over, so the leader alone uses the spaces and their bits.
-        unsafe {
-            let old = &self.old.region;
-            self.bits()
-                .clear_live(old.start(), old.top().align_up(WORD_BYTES));
-            let [end, young @ ..] = &planned.ends;
-            self.old.finish_sliding(self.bits(), *end);
-            for (region, &end) in self.nursery.regions().iter().zip(young) {
-                let reached = region.space.top().max(end).align_up(WORD_BYTES);
-                self.bits().clear(region.space.start(), reached);
-            }
-            self.nursery.set_tops(young.iter().copied());
+        let old = &self.old.region;
+        self.bits()
+            .clear_live(world, old.start(), old.top().align_up(WORD_BYTES));
+        let [end, young @ ..] = &planned.ends;
+        // SAFETY: all segments were slid, with their start bits.
+        unsafe { self.old.finish_sliding(world, self.bits(), *end) };
+        for (region, &end) in self.nursery.regions().iter().zip(young) {
+            let reached = region.space.top().max(end).align_up(WORD_BYTES);
+            self.bits().clear(world, region.space.start(), reached);
         }
+        self.nursery.set_tops(world, young.iter().copied());
         self.note_old_top();
     }
 }

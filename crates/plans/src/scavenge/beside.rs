@@ -1,0 +1,46 @@
+//! The lock for allocation beside the TLABs: in the pinned space, the large space and that of arraylets.
+//!
+//! Held by a mutator inside the gate, which collects nothing meanwhile, or by a worker that reserves more. While the world
+//! is stopped nobody needs it between phases.
+
+use gleaner_base::contexts::AllocatorLocked;
+use gleaner_base::sync::{RawLock, UnsafeCell};
+use gleaner_spaces::precise::tenured::BlockBuffer;
+
+/// The lock, and what it protects beside these spaces.
+pub struct Beside {
+    lock: RawLock,
+    /// Where the pinned space is filled.
+    pinned_buffer: UnsafeCell<BlockBuffer>,
+}
+
+impl Beside {
+    /// Nobody holds it.
+    pub fn new() -> Beside {
+        Beside {
+            lock: RawLock::new(),
+            pinned_buffer: UnsafeCell::new(BlockBuffer::default()),
+        }
+    }
+
+    /// Runs `body` with the lock.
+    pub fn with<R>(&self, body: impl FnOnce(&mut AllocatorLocked<'_>) -> R) -> R {
+        self.lock.lock();
+        // SAFETY: the lock was taken, and is held until the body is over. A worker that takes it has no other one, since
+        // the leader's are gone while a phase runs.
+        let result = body(&mut unsafe { AllocatorLocked::begin() });
+        self.lock.unlock();
+        result
+    }
+
+    /// Where the pinned space is filled.
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "who has borrowed the lock has what it protects"
+    )]
+    pub fn pinned_buffer<'a>(&'a self, _: &'a mut AllocatorLocked<'_>) -> &'a mut BlockBuffer {
+        // SAFETY: the lock protects the buffer, and is borrowed for as long as this reference is.
+        self.pinned_buffer
+            .with_mut(|buffer| unsafe { &mut *buffer })
+    }
+}

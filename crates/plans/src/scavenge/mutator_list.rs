@@ -1,0 +1,99 @@
+//! The mutators of a precise heap: those that a collection stops, and whose roots it visits.
+
+use alloc::vec::Vec;
+use core::ptr::NonNull;
+
+use gleaner_base::contexts::WorldStopped;
+use gleaner_base::sync::AtomicU32;
+
+use super::mutator::Mutator;
+
+/// The attached mutators, in no order.
+///
+/// # Invariant
+/// Each record was leaked by `attach`, and is freed when it was taken off the list: all that are in it exist.
+#[derive(Default)]
+pub struct MutatorList(Vec<NonNull<Mutator>>);
+
+impl MutatorList {
+    /// None is attached.
+    pub const fn new() -> MutatorList {
+        MutatorList(Vec::new())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// # Safety
+    /// The record exists until it is taken off the list.
+    pub unsafe fn push(&mut self, record: NonNull<Mutator>) {
+        self.0.push(record);
+    }
+
+    /// Takes one off the list.
+    pub fn remove(&mut self, record: NonNull<Mutator>) {
+        self.0.retain(|&other| other != record);
+    }
+
+    /// Keeps those of which `is_kept` says so, and hands the others to `goes`.
+    pub fn split(
+        &mut self,
+        is_kept: impl Fn(NonNull<Mutator>) -> bool,
+        mut goes: impl FnMut(NonNull<Mutator>),
+    ) {
+        self.0.retain(|&record| {
+            let stays = is_kept(record);
+            if !stays {
+                goes(record);
+            }
+            stays
+        });
+    }
+
+    /// The words by which they are told to stop.
+    pub fn polls(&self) -> impl Iterator<Item = &AtomicU32> {
+        // SAFETY: what is in the list exists, and the word is atomic.
+        self.0
+            .iter()
+            .map(|record| unsafe { &(*record.as_ptr()).poll })
+    }
+
+    /// All of them, which do not run.
+    pub fn stopped<'a>(&'a self, world: &'a WorldStopped<'_>) -> Stopped<'a> {
+        Stopped {
+            records: &self.0,
+            _world: world,
+        }
+    }
+}
+
+/// Mutators that do not run.
+#[derive(Clone, Copy)]
+pub struct Stopped<'a> {
+    records: &'a [NonNull<Mutator>],
+    _world: &'a WorldStopped<'a>,
+}
+
+// SAFETY: the mutators do not run; workers share them as they share what they own: each has tasks of its own.
+unsafe impl Sync for Stopped<'_> {}
+
+impl<'a> Stopped<'a> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The one at this place.
+    pub fn get(&self, index: usize) -> Option<&'a Mutator> {
+        let record = self.records.get(index)?;
+        // SAFETY: what is in the list exists, and its owner does not run.
+        Some(unsafe { record.as_ref() })
+    }
+
+    /// One after the other.
+    pub fn iter(self) -> impl Iterator<Item = &'a Mutator> {
+        (0..self.len()).filter_map(move |index| self.get(index))
+    }
+}

@@ -1,0 +1,73 @@
+//! Mark-sweep of the old generation (ASPLOS 2013, section 2.4): objects stay where they are, what is dead between them is
+//! free, and young objects are promoted into the holes.
+
+use gleaner_base::contexts::WorldStopped;
+use gleaner_base::events::Phase;
+use gleaner_mem::object_bits::WORD_BYTES;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_spaces::precise::large_objects::Generation;
+
+use super::OldGeneration;
+use crate::scavenge::walk::Edge;
+use crate::scavenge::{Scavenge, State};
+use crate::shared::record::Record;
+
+/// What lives stays, and what is young is promoted into the holes.
+pub struct MarkSweep;
+
+impl<F: SlotFormat> OldGeneration<F> for MarkSweep {
+    fn collect(
+        &self,
+        heap: &Scavenge<F>,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+        why: &'static str,
+    ) -> bool {
+        heap.mark(state, world, record, why);
+        record.step(Phase::Reclaim, |event| {
+            heap.reclaim_in_place(world);
+            event.bytes = heap.old.free() as u64;
+        });
+        let complete = record.step(Phase::Copy, |event| {
+            let complete = heap.promote_young(state, world);
+            for local in state.engine.worker_states() {
+                event.bytes += core::mem::take(&mut local.promoted) as u64;
+                event.objects += core::mem::take(&mut local.objects) as u64;
+            }
+            event.workers = state.crew_sizes.workers as u32;
+            event.reason = state.crew_sizes.reason;
+            complete
+        });
+        heap.sweep_arraylets(world, false);
+        if complete {
+            heap.verify(state, world, record, Edge::Promoted);
+            heap.nursery.reset(world);
+            state.wants_full = None;
+        }
+        complete
+    }
+
+    fn slides(&self) -> bool {
+        false
+    }
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// After marking, where nothing moves: what was not marked in the old space is free, and so are old large objects.
+    /// The young ones are as before, without marks.
+    fn reclaim_in_place(&self, world: &mut WorldStopped<'_>) {
+        self.poison_holes(&self.old);
+        // SAFETY: all that lives is marked, with its granules.
+        unsafe { self.old.finish_marking(world, self.bits()) };
+        for region in self.nursery.regions().iter() {
+            let top = region.space.top().align_up(WORD_BYTES);
+            self.bits().clear(world, region.space.start(), top);
+        }
+        self.large
+            .for_each(&mut world.allocator(), Generation::Young, |object| {
+                self.unmark_large(object)
+            });
+        self.sweep_large(world, Generation::Old);
+    }
+}
