@@ -314,7 +314,7 @@ def test_stopped_it_tells_what_it_knows_and_goes_on(tools):
         env=environment,
     )
     journal = tools / "out" / "runs.jsonl"
-    while child.poll() is None and not (journal.exists() and len(journal.open().readlines()) > 10):
+    while child.poll() is None and not (journal.exists() and len(journal.open().readlines()) > 4):
         time.sleep(0.02)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
@@ -322,7 +322,7 @@ def test_stopped_it_tells_what_it_knows_and_goes_on(tools):
     assert "stopped; to go on: gleaner-lab advise" in err
     assert "this is what is known so far" in out
     kept = journal.read_text().splitlines()
-    assert 10 < len(kept) < 31
+    assert 4 < len(kept) < 31
     assert cli.main(words) == 0
     assert journal.read_text().splitlines()[: len(kept)] == kept
 

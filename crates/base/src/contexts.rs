@@ -57,8 +57,8 @@ impl WorldStopped<'_> {
     ///
     /// # Safety
     /// Until it is dropped, no mutator of the heap runs that is not blocked outside of the heap, and none gets the lock
-    /// under which the spaces change. There is no other one of this heap, and this one is given to parts of this heap
-    /// alone.
+    /// under which the spaces change. No other one of this heap is borrowed for changing meanwhile, and this one is given
+    /// to parts of this heap alone.
     #[inline(always)]
     pub const unsafe fn begin() -> Self {
         WorldStopped { stop: PhantomData }

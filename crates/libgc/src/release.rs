@@ -140,7 +140,7 @@ impl Listed {
 
 #[inline(always)]
 fn is_found_dead(found: &Resolved) -> bool {
-    found.is_found_dead(|| view().is_some_and(|view| view.space().is_deciding()))
+    found.is_found_dead(|| view().is_some_and(|view| view.space().stage().is_deciding()))
 }
 
 /// As in gc.h.

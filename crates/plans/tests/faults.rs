@@ -14,7 +14,7 @@ use gleaner_os::{signals, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::{Mutator, Mutators};
 use gleaner_plans::mark_sweep::stop::protocol::World;
-use gleaner_plans::mark_sweep::stop::signal::{on_suspend, stop_world};
+use gleaner_plans::mark_sweep::stop::signal::{on_suspend, resume_world, stop_world};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 use harness::{Bench, Exhausted, crew, grow};
 
@@ -198,11 +198,11 @@ fn a_thread_acknowledges_late() {
         });
         turn.wait();
         arm(FaultPoint::SuspendAckLate, 1);
-        let epoch = stop_world(world, mutators, SIGNAL).unwrap();
+        let stopped = stop_world(world, mutators, SIGNAL).unwrap();
         assert!(!armed(FaultPoint::SuspendAckLate));
         // SAFETY: the record stays mapped.
-        assert!(world.has_stopped(unsafe { &(*record).station }, epoch));
-        world.resume();
+        assert!(world.has_stopped(unsafe { &(*record).station }, world.epoch()));
+        resume_world(world, stopped);
         turn.wait();
         thread.join().unwrap();
     });

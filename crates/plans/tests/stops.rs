@@ -18,7 +18,9 @@ use gleaner_os::signals::{Delivery, Information};
 use gleaner_os::{signals, threads};
 use gleaner_plans::mark_sweep::mutator::{Mutator, Mutators};
 use gleaner_plans::mark_sweep::stop::protocol::World;
-use gleaner_plans::mark_sweep::stop::signal::{Cause, here, hold_thread, on_suspend, stop_world};
+use gleaner_plans::mark_sweep::stop::signal::{
+    Cause, here, hold_thread, on_suspend, resume_world, stop_world,
+};
 
 const SIGNAL: i32 = signals::DEFAULT_SUSPEND;
 
@@ -168,8 +170,8 @@ fn nothing_moves_in_a_stopped_world() {
     let mut stop = 0;
     while stop < STOPS || stopped <= STOPS || moved <= 10 || !blocked_often() || !came_and_went() {
         door.lock.lock();
-        let epoch = stop_world(&door.world, door.mutators(), SIGNAL).unwrap();
-        assert_eq!(u64::from(epoch), stop * 2 + 1);
+        let stopped_world = stop_world(&door.world, door.mutators(), SIGNAL).unwrap();
+        assert_eq!(u64::from(door.world.epoch()), stop * 2 + 1);
         // Blocked threads run, but only through the lock do they come back to work.
         let first = snapshot(&work);
         door.mutators().for_each(|record| {
@@ -189,7 +191,7 @@ fn nothing_moves_in_a_stopped_world() {
         assert_eq!(snapshot(&work), first, "a thread worked in stop {stop}");
         moved += u64::from(first != before);
         before = first;
-        door.world.resume();
+        resume_world(&door.world, stopped_world);
         door.lock.unlock();
         threads::yield_now();
         stop += 1;
@@ -510,12 +512,12 @@ fn a_thread_that_was_a_stray_is_waited_for() {
     let record = other_record(door, own);
     faults::arm(FaultPoint::SuspendAckLate, 1);
     door.lock.lock();
-    let epoch = stop_world(&door.world, door.mutators(), SIGNAL).unwrap();
-    assert!(door.world.has_stopped(&record.station, epoch) && !record.gone);
+    let stopped_world = stop_world(&door.world, door.mutators(), SIGNAL).unwrap();
+    assert!(door.world.has_stopped(&record.station, door.world.epoch()) && !record.gone);
     let before = work.load(Ordering::Relaxed);
     threads::yield_now();
     assert_eq!(work.load(Ordering::Relaxed), before);
-    door.world.resume();
+    resume_world(&door.world, stopped_world);
     door.lock.unlock();
     door.over.store(true, Ordering::Relaxed);
     thread.join().unwrap();

@@ -310,8 +310,7 @@ fn a_stale_word_does_not_keep_a_freed_cell() {
         procs_on_helpers: false,
         poison: false,
         own_procs: 0,
-        world_runs: false,
-        may_pause: false,
+        mode: MarkMode::Whole,
         observes: false,
         overflowed: AtomicBool::new(false),
         dropped: AtomicUsize::new(0),
@@ -456,11 +455,11 @@ fn freeing_what_was_found_dead_before_blocks_are_reclaimed_hands_its_cell_out_on
     let lives = cells[7];
     space.0.clear_marks();
     space.set_mark(lives, MARKED);
-    space.0.is_deciding = true;
+    space.0.stage = Stage::Reclaiming;
     assert_eq!(space.0.free(cells[8]), Ok(0), "found dead");
     assert_eq!(space.0.free(lives), Ok(64), "it lives");
     space.0.reclaim(0);
-    space.0.is_deciding = false;
+    space.0.stage = Stage::Between;
     space.verify();
     let mut handed_out = BTreeSet::new();
     for _ in &cells {

@@ -12,7 +12,7 @@ use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
-use gleaner_spaces::mark_sweep::{FREE, MARKED, POISON, SweepMode, WHITE};
+use gleaner_spaces::mark_sweep::{FREE, MARKED, POISON, Stage, SweepMode, WHITE};
 use proptest::prelude::*;
 use support::Space;
 
@@ -249,13 +249,13 @@ fn what_is_born_while_the_heap_is_marked_lives() {
         for kind in [PTRFREE, NORMAL] {
             let mut space = Space::new(mode, false);
             space.0.clear_marks();
-            space.0.born_marked = true;
+            space.0.stage = Stage::Marking;
             let count = 3 * BLOCK_BYTES / usize::from(CELL_BYTES[3]);
             let mut born: BTreeSet<Address> = (0..count)
                 .map(|_| space.0.allocate_small(kind, 3).unwrap())
                 .collect();
             born.insert(space.large(kind, 3 * BLOCK_BYTES));
-            space.0.born_marked = false;
+            space.0.stage = Stage::Between;
             space.0.reclaim(0);
             space.0.sweep_all();
             space.verify();

@@ -6,15 +6,17 @@
 //! resume nothing of ours calls malloc or takes a lock that a stopped thread may hold (I1); the client's callbacks are
 //! bound by their own contract.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
 use gleaner_os::{clock, threads};
 use gleaner_spaces::mark_sweep::block::Resolved;
-use gleaner_spaces::mark_sweep::scan::Entry;
-use gleaner_spaces::mark_sweep::{MARKED, WHITE};
+use gleaner_spaces::mark_sweep::scan::{Entry, MarkMode};
+use gleaner_spaces::mark_sweep::{MARKED, Stage, WHITE};
 
+use crate::mark_sweep::cycle::Cycle;
 use crate::mark_sweep::decide::cycle::{self as decide, Marking};
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::heap::Heap;
@@ -31,6 +33,14 @@ const WORTH_MEASURING: usize = 256 << 10;
 /// Ready finalizers below which helpers are not woken to mark what these need.
 const FEW_READY: usize = 256;
 
+/// Where there is a deadline the world may go on before everything is marked.
+fn mode_until(deadline: Option<u64>) -> MarkMode {
+    match deadline {
+        None => MarkMode::Whole,
+        Some(_) => MarkMode::MayPause,
+    }
+}
+
 /// What a part of a stop has marked.
 #[derive(Clone, Copy, Debug)]
 struct Marked {
@@ -41,10 +51,40 @@ struct Marked {
 }
 
 impl Heap {
-    /// Runs a collection.
-    pub fn collect(&mut self, request: Request<'_>, client: &dyn Client) -> Outcome {
+    /// Runs a collection, whose steps are methods: those up to the resumption in [`Heap::collect_stopped`].
+    pub fn collect(&mut self, mut request: Request<'_>, client: &dyn Client) -> Outcome {
+        let mut record = self.begin(&mut request, client);
+        let started = clock::monotonic_ns();
+        let mut world = self.stop(&mut record, client);
+        let outcome = self.collect_stopped(&mut record, &mut world, (&request, started), client);
+        self.space.stage = match outcome {
+            Outcome::Done => Stage::Marked,
+            _ => Stage::Between,
+        };
+        self.resume(&mut record, world, client);
+        // A snapshot is the user's, and no cost of collecting.
+        let written = record.duration(Phase::Snapshot);
+        let stopped = (clock::monotonic_ns() - started).saturating_sub(written);
+        match outcome {
+            Outcome::Done => {
+                self.reclaim(&mut record, &request, client);
+                self.weigh_watch(&mut record, stopped);
+                self.finish(&mut record, started, stopped, &request);
+            }
+            Outcome::Begun => drop(self.count_stop(started, stopped)),
+            Outcome::Abandoned | Outcome::LibrariesChanged => {}
+        }
+        // Where blocks are reclaimed, not before: until then the blocks of such a thread's free cells must stay owned.
+        self.forget_gone_threads();
+        self.publish(&record);
+        self.end(outcome, client);
+        outcome
+    }
+
+    /// What comes before the stop.
+    fn begin(&mut self, request: &mut Request<'_>, client: &dyn Client) -> Record {
         let mut record = Record::new(self.collections + 1);
-        self.record_start(&mut record, &request);
+        self.record_start(&mut record, request);
         self.record_lazy_sweeping(&mut record);
         self.roots.replace_libraries(request.libraries);
         if !request.again {
@@ -53,133 +93,148 @@ impl Heap {
         if !core::mem::replace(&mut self.start_told, true) {
             client.moment(self, Moment::Start);
         }
-        let started = clock::monotonic_ns();
-        self.stop(&mut record, client);
-        let outcome = self.collect_stopped(&mut record, &request, started, client);
-        self.space.is_deciding = outcome == Outcome::Done;
-        self.resume(&mut record, client);
-        // A snapshot is the user's, and no cost of collecting.
-        let written = record.duration(Phase::Snapshot);
-        let stopped = (clock::monotonic_ns() - started).saturating_sub(written);
-        if outcome == Outcome::Done {
-            self.reclaim(&mut record, &request, client);
-            self.space.is_deciding = false;
-            self.weigh_watch(&mut record, stopped);
-            self.totals.asked += u64::from(request.asked);
-            self.finish(&mut record, started, stopped, request.reason);
-        } else if outcome == Outcome::Begun {
-            self.count_stop(started, stopped);
-        }
-        // Where blocks are reclaimed, not before: until then the blocks of such a thread's free cells must stay owned.
-        self.forget_gone_threads();
-        self.publish(&record);
-        if outcome == Outcome::Abandoned && !self.cycle.is_under_way() {
+        record
+    }
+
+    /// What comes last: where nothing goes on, the client hears of the end.
+    fn end(&mut self, outcome: Outcome, client: &dyn Client) {
+        let is_abandoned = outcome == Outcome::Abandoned && !self.cycle.is_under_way();
+        if is_abandoned {
             self.space.free_waiting();
         }
-        let is_over = match outcome {
-            Outcome::Done => true,
-            Outcome::Abandoned => !self.cycle.is_under_way(),
-            Outcome::Begun | Outcome::LibrariesChanged => false,
-        };
-        if is_over {
+        if is_abandoned || outcome == Outcome::Done {
             self.start_told = false;
             client.moment(self, Moment::End);
         }
-        outcome
     }
 
+    /// The steps of a stop, in the order of their phases.
     fn collect_stopped(
         &mut self,
         record: &mut Record,
-        request: &Request<'_>,
-        started: u64,
+        world: &mut WorldStopped<'_>,
+        (request, started): (&Request<'_>, u64),
         client: &dyn Client,
     ) -> Outcome {
-        let changed = faults::armed(FaultPoint::LibraryListChanged);
-        if changed || !self.roots.libraries_are_current() {
-            if !request.last_attempt {
-                return Outcome::LibrariesChanged;
-            }
-            if !self.roots.settle_libraries() {
-                return Outcome::Abandoned;
-            }
-        }
-        if client.wants_to_stop(self) {
-            return Outcome::Abandoned;
-        }
-        if self.has_hidden_stacks() {
-            // Before free cells are taken from their lists: no collection would return them.
-            self.give_up_cycle();
-            return Outcome::Abandoned;
+        if let Some(refused) = self.refuses(world, request, client) {
+            return refused;
         }
         client.moment(self, Moment::MarkStart);
         let (extent, marking, cycle) = self.decide_extent(record, request);
         let is_whole = marking == Marking::InStop && !extent.keeps_marks();
         self.choose_prefetching(record, is_whole, request.workers.1);
-        self.prepare_marks(record, extent);
-        self.space.born_marked = true;
-        self.context.may_pause = marking != Marking::InStop;
-        self.push_roots(record, request.stack_pointer, client);
-        if extent.keeps_marks() {
-            self.engine.look_again();
-        }
+        self.prepare_marks(record, world, extent);
         let deadline = match marking {
             Marking::InStop => None,
             Marking::For(nanoseconds) => Some(started.saturating_add(nanoseconds)),
         };
-        let mut marked = self.mark(record, request.workers, deadline);
-        self.context.may_pause = false;
+        let mut marked = self.marking(mode_until(deadline), |heap| {
+            heap.push_roots(record, world, request.stack_pointer, client);
+            if extent.keeps_marks() {
+                heap.engine.look_again();
+            }
+            heap.mark(record, request.workers, deadline)
+        });
         if marked.is_all && (client.wants_to_stop(self) || self.stacks_were_hidden) {
-            self.space.born_marked = false;
             return Outcome::Abandoned;
         }
         let is_decided = marked.is_all;
         if is_decided {
-            let revived = self.process_weak(record, request.workers, deadline);
+            let revived = self.process_weak(record, world, request.workers, deadline);
             marked.is_all = revived.is_all;
             marked.bytes += revived.bytes;
         }
-        if !marked.is_all {
+        if marked.is_all {
+            client.moment(self, Moment::MarkEnd);
+            self.verify_marks(record, world, request.stack_pointer, client);
+            self.take_snapshot(record, world, request, client);
+            self.note_marked(record, world, extent, (cycle, marked.bytes));
+        } else {
             self.begin_cycle(extent, &cycle, marked.bytes, request);
-            if is_decided {
-                self.tell_of_finalizers(client);
-            }
-            return Outcome::Begun;
         }
-        client.moment(self, Moment::MarkEnd);
-        self.verify_marks(record, request.stack_pointer, client);
-        self.take_snapshot(record, request, client);
+        if is_decided {
+            self.tell_of_finalizers(client);
+        }
+        match marked.is_all {
+            true => Outcome::Done,
+            false => Outcome::Begun,
+        }
+    }
+
+    /// Why the stop ends before anything was done, if it does.
+    fn refuses(
+        &mut self,
+        world: &WorldStopped<'_>,
+        request: &Request<'_>,
+        client: &dyn Client,
+    ) -> Option<Outcome> {
+        let changed = faults::armed(FaultPoint::LibraryListChanged);
+        if changed || !self.roots.libraries_are_current(world) {
+            if !request.last_attempt {
+                return Some(Outcome::LibrariesChanged);
+            }
+            if !self.roots.settle_libraries(world) {
+                return Some(Outcome::Abandoned);
+            }
+        }
+        if client.wants_to_stop(self) {
+            return Some(Outcome::Abandoned);
+        }
+        if self.has_hidden_stacks() {
+            // Before free cells are taken from their lists: no collection would return them.
+            self.give_up_cycle();
+            return Some(Outcome::Abandoned);
+        }
+        None
+    }
+
+    /// Runs `mark` with markers in another mode than that in which everything is marked in a stop.
+    pub(crate) fn marking<R>(&mut self, mode: MarkMode, mark: impl FnOnce(&mut Heap) -> R) -> R {
+        let before = core::mem::replace(&mut self.context.mode, mode);
+        let result = mark(self);
+        self.context.mode = before;
+        result
+    }
+
+    /// Everything is marked: what the next collections build on.
+    fn note_marked(
+        &mut self,
+        record: &mut Record,
+        world: &WorldStopped<'_>,
+        extent: Extent,
+        (cycle, bytes): (Cycle, usize),
+    ) {
         if extent.keeps_marks() {
             self.space.forget_fresh();
         }
         self.extent = extent;
-        self.generations.note_scanned(extent, &cycle, marked.bytes);
+        self.generations.note_scanned(extent, &cycle, bytes);
         self.ended_cycle = cycle;
         self.collections += 1;
         self.turns += 1;
-        self.count_allocation(record);
+        self.count_allocation(record, world);
         self.engine.release_stacks();
-        self.tell_of_finalizers(client);
-        Outcome::Done
     }
 
-    fn stop(&mut self, record: &mut Record, client: &dyn Client) {
+    fn stop(&mut self, record: &mut Record, client: &dyn Client) -> WorldStopped<'static> {
         client.moment(self, Moment::PreStopWorld);
-        record.step(Phase::StopWorld, |event| {
+        let world = record.step(Phase::StopWorld, |event| {
             let signal = self.settings.suspend_signal;
-            if let Err(refused) = signal::stop_world(self.world, &self.mutators, signal) {
-                client.cannot_stop(refused);
-            }
             event.objects = self.mutators.count() as u64;
+            signal::stop_world(self.world, &self.mutators, signal)
+                .unwrap_or_else(|refused| client.cannot_stop(refused))
         });
         client.moment(self, Moment::PostStopWorld);
         self.tell_of_threads(Moment::ThreadSuspended, client);
+        world
     }
 
-    fn resume(&mut self, record: &mut Record, client: &dyn Client) {
+    fn resume(&mut self, record: &mut Record, world: WorldStopped<'_>, client: &dyn Client) {
         self.tell_of_threads(Moment::ThreadUnsuspended, client);
         client.moment(self, Moment::PreStartWorld);
-        record.step(Phase::ResumeWorld, |_| self.world.resume());
+        record.step(Phase::ResumeWorld, |_| {
+            signal::resume_world(self.world, world)
+        });
         client.moment(self, Moment::PostStartWorld);
     }
 
@@ -220,8 +275,8 @@ impl Heap {
         }
     }
 
-    /// Clears the marks, or keeps them.
-    fn prepare_marks(&mut self, record: &mut Record, extent: Extent) {
+    /// Clears the marks, or keeps them. What callbacks of the client allocate is born marked from now on.
+    fn prepare_marks(&mut self, record: &mut Record, world: &WorldStopped<'_>, extent: Extent) {
         record.step(Phase::ClearMarks, |_| {
             match extent {
                 Extent::Everything(_) => {
@@ -236,14 +291,21 @@ impl Heap {
                     self.space.keep_marks()
                 }
             }
-            self.mutators.for_each(|thread| {
-                // SAFETY: the thread is stopped, blocked or the calling one.
-                unsafe { self.space.keep_listed_cells(&raw const (*thread).cache) };
+            self.mutators.for_each_stopped(world, |thread| {
+                // SAFETY: the thread does not run, or is the calling one.
+                unsafe { self.space.keep_listed_cells(&raw const thread.cache) };
             });
         });
+        self.space.stage = Stage::Marking;
     }
 
-    fn push_roots(&mut self, record: &mut Record, stack_pointer: Address, client: &dyn Client) {
+    fn push_roots(
+        &mut self,
+        record: &mut Record,
+        _: &WorldStopped<'_>,
+        stack_pointer: Address,
+        client: &dyn Client,
+    ) {
         record.step(Phase::Roots, |event| {
             let mut bytes = 0;
             self.roots.for_each(|range| {
@@ -282,7 +344,7 @@ impl Heap {
             start: start.word(),
             descriptor,
         };
-        if self.context.may_pause || self.context.world_runs {
+        if self.context.mode.may_pause() {
             self.engine.push_or_drop(entry);
         } else if !self.engine.push(entry) {
             self.engine.drain(self.crew, 1, &self.space, &self.context);
@@ -331,7 +393,7 @@ impl Heap {
     }
 
     /// Marks what is grey and what it leads to, until the deadline if there is one; whether that was all.
-    fn mark_grey(&self, workers: usize, deadline: Option<u64>) -> bool {
+    pub(crate) fn mark_grey(&self, workers: usize, deadline: Option<u64>) -> bool {
         let (engine, crew, space, context) = (&self.engine, self.crew, &self.space, &self.context);
         match deadline {
             Some(deadline) => engine.mark_until(deadline, crew, workers, space, context),
@@ -357,6 +419,7 @@ impl Heap {
     fn process_weak(
         &mut self,
         record: &mut Record,
+        _: &WorldStopped<'_>,
         (workers, _): (usize, &'static str),
         deadline: Option<u64>,
     ) -> Marked {
@@ -373,10 +436,10 @@ impl Heap {
                 _ => self.available(workers),
             };
             event.workers = workers as u32;
-            self.context.may_pause = deadline.is_some();
             let is_all = outcome.newly_ready == 0
-                || self.mark_grey(workers, deadline.map(|d| self.revival_ends(d)));
-            self.context.may_pause = false;
+                || self.marking(mode_until(deadline), |heap| {
+                    heap.mark_grey(workers, deadline.map(|d| heap.revival_ends(d)))
+                });
             if is_all {
                 weak.settle(&mut Tracing { heap: self }, &mut outcome);
             }
@@ -421,8 +484,8 @@ impl Heap {
         }
     }
 
-    /// Begins a new count of what is allocated and freed; in the stopped world, since threads' lists are walked.
-    fn count_allocation(&mut self, record: &mut Record) {
+    /// Begins a new count of what is allocated and freed. Threads' lists are walked.
+    fn count_allocation(&mut self, record: &mut Record, _: &WorldStopped<'_>) {
         let allocated = self.view().allocated_bytes();
         record.set_start_bytes(allocated.wrapping_sub(self.allocated_before) as u64);
         self.allocated_before = allocated;
@@ -438,7 +501,7 @@ impl Heap {
         } else {
             self.settings.release_after
         };
-        self.space.born_marked = false;
+        self.space.stage = Stage::Reclaiming;
         let allocated = self.space.account.net_allocated();
         let capacity = self.space.capacity;
         let reclaimed = record.step(Phase::Reclaim, |event| {
@@ -464,6 +527,7 @@ impl Heap {
             event.bytes = self.space.capacity as u64;
         });
         client.moment(self, Moment::ReclaimEnd);
+        self.space.stage = Stage::Between;
     }
 
     /// What was allocated and not freed by the program, and does not live, was reclaimed. Dead cells are not counted: those
@@ -531,7 +595,8 @@ impl Heap {
         all
     }
 
-    fn finish(&mut self, record: &mut Record, started: u64, stopped: u64, reason: &'static str) {
+    fn finish(&mut self, record: &mut Record, started: u64, stopped: u64, request: &Request<'_>) {
+        self.totals.asked += u64::from(request.asked);
         let all = self.count_stop(started, stopped);
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
@@ -542,7 +607,7 @@ impl Heap {
         record.step(Phase::End, |event| {
             event.bytes = census.live_bytes() as u64;
             event.objects = census.objects as u64;
-            event.reason = reason;
+            event.reason = request.reason;
         });
         record.set_last_duration(all);
     }

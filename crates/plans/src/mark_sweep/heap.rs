@@ -21,7 +21,7 @@ use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
 use gleaner_spaces::mark_sweep::mark::MarkEngine;
 use gleaner_spaces::mark_sweep::prefetch::{Prefetch, PrefetchSettings};
-use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext};
+use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext, MarkMode};
 use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
@@ -232,8 +232,7 @@ impl Heap {
             displacements: [false; BLOCK_BYTES / 2],
             procs: [None; MAX_PROCS],
             procs_on_helpers: false,
-            world_runs: false,
-            may_pause: false,
+            mode: MarkMode::Whole,
             observes: false,
             poison: options.poison,
             own_procs: 0,

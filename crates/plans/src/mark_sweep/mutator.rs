@@ -10,6 +10,7 @@
 
 use alloc::vec::Vec;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
 use gleaner_os::threads::{self, ThreadId};
 use gleaner_spaces::mark_sweep::cache::Cache;
@@ -263,6 +264,13 @@ impl Mutators {
             }
             record = next;
         }
+    }
+
+    /// Calls `visit` with each thread, none of which runs but the calling one and those that are blocked.
+    pub fn for_each_stopped(&self, _: &WorldStopped<'_>, mut visit: impl FnMut(&mut Mutator)) {
+        // SAFETY: records in the list stay mapped, the allocator lock, which whoever stopped the world holds, guards their
+        // fields, and this is the one reference to the record.
+        self.for_each(|thread| visit(unsafe { &mut *thread }));
     }
 
     /// As [`Mutators::for_each`], for a thread that does not hold the lock: a record that comes or goes meanwhile may

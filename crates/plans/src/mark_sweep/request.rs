@@ -30,7 +30,7 @@ pub enum Moment {
 /// What the door does during a collection. Frames that lead here hold no guard: a callback may leave by any route.
 ///
 /// Each callback is lent the heap: the client may allocate and free in it, but not collect. Between the clearing of
-/// marks and reclaiming, what it allocates is born marked (`MarkSweep::born_marked`).
+/// marks and reclaiming, what it allocates is born marked (`Stage::is_born_marked`).
 pub trait Client {
     /// Tells the client of a moment.
     fn moment(&self, heap: &mut Heap, moment: Moment);

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 use core::ffi::c_char;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
 use gleaner_os::libraries::{self, Fingerprint, Segment};
 use gleaner_os::{clock, memory};
@@ -99,16 +100,16 @@ impl LibraryList {
         }
     }
 
-    /// Leaves out what cannot be read, for the case that the list could not be confirmed. The world must be stopped.
-    fn keep_readable(&mut self) {
+    /// Leaves out what cannot be read, for the case that the list could not be confirmed.
+    fn keep_readable(&mut self, _: &WorldStopped<'_>) {
         self.segments
             .retain(|segment| memory::is_readable(segment.low, segment.high - segment.low));
         self.fingerprint = Fingerprint::EMPTY;
     }
 
     /// Whether everything that is loaded now was so when this was read. Where the collector itself is in a name space that the
-    /// loader does not show (`dlmopen`), nobody knows, and this is true. The world must be stopped.
-    fn lacks_nothing(&self) -> bool {
+    /// loader does not show (`dlmopen`), nobody knows, and this is true.
+    fn lacks_nothing(&self, _: &WorldStopped<'_>) -> bool {
         let (mut lacks, mut shows_own) = (false, false);
         // SAFETY: the world is stopped, so nobody changes the list meanwhile.
         let is_whole = unsafe {
@@ -120,8 +121,8 @@ impl LibraryList {
         !is_whole || !shows_own || !lacks
     }
 
-    /// Whether the loader's list is still the one that was read. The world must be stopped.
-    pub fn is_current(&self) -> bool {
+    /// Whether the loader's list is still the one that was read.
+    pub fn is_current(&self, _: &WorldStopped<'_>) -> bool {
         // SAFETY: the world is stopped, so nobody changes the list meanwhile.
         let now = unsafe { libraries::fingerprint_unlocked() };
         now == Some(self.fingerprint)
@@ -205,16 +206,16 @@ impl Roots {
         list
     }
 
-    /// Whether the list in place is still current. The world must be stopped.
-    pub fn libraries_are_current(&self) -> bool {
-        self.libraries.is_current()
+    /// Whether the list in place is still current.
+    pub fn libraries_are_current(&self, world: &WorldStopped<'_>) -> bool {
+        self.libraries.is_current(world)
     }
 
     /// Makes the best of a list that could not be confirmed: leaves out what cannot be read. False if something was loaded since:
-    /// then nothing may be collected, since objects may have their only references there. The world must be stopped.
-    pub fn settle_libraries(&mut self) -> bool {
-        self.libraries.keep_readable();
-        self.libraries.lacks_nothing()
+    /// then nothing may be collected, since objects may have their only references there.
+    pub fn settle_libraries(&mut self, world: &WorldStopped<'_>) -> bool {
+        self.libraries.keep_readable(world);
+        self.libraries.lacks_nothing(world)
     }
 
     /// Bytes of all static roots.
@@ -233,12 +234,16 @@ impl Roots {
 
     /// Calls `visit` with each range to scan.
     pub fn for_each(&self, mut visit: impl FnMut(Range)) {
-        self.for_each_named(|range, _| visit(range));
+        self.visit(|range, _| visit(range));
     }
 
     /// Calls `visit` with each range to scan, and the path of the library that it is of: empty for the program itself, null
-    /// for what the client registered. The world must be stopped for the path to be read.
-    pub fn for_each_named(&self, mut visit: impl FnMut(Range, *const c_char)) {
+    /// for what the client registered. The path can be read while nobody closes the library.
+    pub fn for_each_named(&self, _: &WorldStopped<'_>, visit: impl FnMut(Range, *const c_char)) {
+        self.visit(visit);
+    }
+
+    fn visit(&self, mut visit: impl FnMut(Range, *const c_char)) {
         for range in &self.ranges {
             self.without_excluded(*range, &mut |part| visit(part, core::ptr::null()));
         }
@@ -284,6 +289,11 @@ impl Default for Roots {
 mod tests {
     use super::*;
     use std::vec::Vec;
+
+    fn stopped() -> WorldStopped<'static> {
+        // SAFETY: no thread of a test opens or closes a library.
+        unsafe { WorldStopped::begin() }
+    }
 
     fn range(low: usize, high: usize) -> Range {
         Range {
@@ -337,8 +347,8 @@ mod tests {
     fn the_list_of_libraries_is_current_until_it_changes() {
         let list = LibraryList::read(0, |_| true);
         assert!(!list.segments.is_empty());
-        assert!(list.is_current());
-        assert!(!LibraryList::empty().is_current());
+        assert!(list.is_current(&stopped()));
+        assert!(!LibraryList::empty().is_current(&stopped()));
     }
 
     /// Where the list cannot be confirmed: a library may have been closed since.
@@ -354,19 +364,19 @@ mod tests {
         });
         let mut roots = Roots::new();
         roots.replace_libraries(&mut list);
-        assert!(roots.settle_libraries());
+        assert!(roots.settle_libraries(&stopped()));
         let left = roots.libraries.segments.iter().map(|it| it.low);
         assert_eq!(left.collect::<Vec<_>>(), before);
-        assert!(!roots.libraries_are_current(), "it is read again");
+        assert!(!roots.libraries_are_current(&stopped()), "it is read again");
     }
 
     /// Or another one was opened where one was closed.
     #[test]
     fn a_library_in_the_place_of_another_is_a_new_one() {
         let mut list = LibraryList::read(0, |_| true);
-        assert!(list.lacks_nothing());
+        assert!(list.lacks_nothing(&stopped()));
         let (_, dynamic) = list.objects.last_mut().unwrap();
         *dynamic += 8;
-        assert!(!list.lacks_nothing());
+        assert!(!list.lacks_nothing(&stopped()));
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! Runs under the allocator lock; the thread is stopped, in a blocking region, or the calling one.
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
 use gleaner_os::mappings::Copier;
 use gleaner_os::threads::ThreadId;
@@ -92,8 +93,10 @@ impl Heap {
         let Some(leader) = self.leader_stack else {
             return 0;
         };
+        // SAFETY: the heap has this while roots are pushed alone, so its world is stopped; that one is borrowed for reading.
+        let world = &unsafe { WorldStopped::begin() };
         let mut bytes = 0;
-        self.for_each_stack_part(leader.pointer, client, &mut |_, part| {
+        self.for_each_stack_part(world, leader.pointer, client, &mut |_, part| {
             bytes += part.bytes();
             // SAFETY: a part of the stack of a thread that is stopped, blocked, or the calling one.
             unsafe { self.engine.scan_stack(part.low, part.high) };
@@ -106,18 +109,17 @@ impl Heap {
     }
 
     /// Calls `visit` with each part of a stack that is scanned, and its thread; the calling thread's stack from
-    /// `stack_pointer` on. Notes which threads run on a stack that is not known. The world must be stopped.
+    /// `stack_pointer` on. Notes which threads run on a stack that is not known.
     pub(crate) fn for_each_stack_part(
         &self,
+        world: &WorldStopped<'_>,
         stack_pointer: Address,
         client: &dyn Client,
         visit: &mut dyn FnMut(ThreadId, Part),
     ) {
         let some_unknown = self.has_unknown_stacks();
         let own = threads::current_tid();
-        self.mutators.for_each(|thread| {
-            // SAFETY: records stay mapped, the lock guards these fields, and this is the one reference to the record.
-            let thread = unsafe { &mut *thread };
+        self.mutators.for_each_stopped(world, |thread| {
             if thread.gone {
                 return;
             }

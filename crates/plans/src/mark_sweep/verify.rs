@@ -4,6 +4,7 @@
 
 use core::sync::atomic::Ordering;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Phase;
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
@@ -22,10 +23,11 @@ use crate::shared::record::Record;
 const BETWEEN_ROOTS: u64 = 8;
 
 impl Heap {
-    /// Checks the space, what is marked, and the lists of threads, where the options want that. In the stopped world.
+    /// Checks the space, what is marked, and the lists of threads, where the options want that.
     pub(crate) fn verify_marks(
         &mut self,
         record: &mut Record,
+        world: &WorldStopped<'_>,
         stack_pointer: Address,
         client: &dyn Client,
     ) {
@@ -38,11 +40,11 @@ impl Heap {
                 .space
                 .verify_structure()
                 .and_then(|()| self.space.verify_marks(&self.context, stack_pointer))
-                .and_then(|()| self.verify_roots(stack_pointer, client));
-            self.mutators.for_each(|thread| {
+                .and_then(|()| self.verify_roots(world, stack_pointer, client));
+            self.mutators.for_each_stopped(world, |thread| {
                 if result.is_ok() {
-                    // SAFETY: the thread is stopped, blocked or the calling one.
-                    result = unsafe { self.space.verify_cache(&raw const (*thread).cache) };
+                    // SAFETY: the thread does not run, or is the calling one.
+                    result = unsafe { self.space.verify_cache(&raw const thread.cache) };
                 }
             });
             if let Err(fault) = result {
@@ -68,7 +70,12 @@ impl Heap {
 
     /// Whether all that static data and stacks refer to is marked, now and then. Frames of the collector's, and of handlers that have interrupted
     /// it, have changed since; they may lie in static data.
-    fn verify_roots(&self, stack_pointer: Address, client: &dyn Client) -> Result<(), Fault> {
+    fn verify_roots(
+        &self,
+        world: &WorldStopped<'_>,
+        stack_pointer: Address,
+        client: &dyn Client,
+    ) -> Result<(), Fault> {
         let mut result = Ok(());
         if !self.collections.is_multiple_of(BETWEEN_ROOTS) {
             return result;
@@ -95,7 +102,7 @@ impl Heap {
         };
         self.roots
             .for_each(|range| check(range.low, range.high, FROM_HEAP));
-        self.for_each_stack_part(stack_pointer, client, &mut |_, part| {
+        self.for_each_stack_part(world, stack_pointer, client, &mut |_, part| {
             check(part.low, part.high, FROM_STACK);
         });
         result

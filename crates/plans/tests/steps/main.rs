@@ -22,6 +22,7 @@ use gleaner_plans::mark_sweep::decide::extent::Extent;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, UNCOLLECTABLE, descriptor};
 use gleaner_spaces::mark_sweep::scan::Entry;
+use gleaner_spaces::mark_sweep::scan::MarkMode;
 use harness::Bench;
 
 const OBJECTS: usize = 20_000;
@@ -661,7 +662,7 @@ unsafe extern "C-unwind" fn pushes_outside(
 }
 
 fn what_a_procedure_pushes_is_scanned_in_the_stop() {
-    for may_pause in [true, false] {
+    for mode in [MarkMode::MayPause, MarkMode::Whole] {
         let Some(mut begun) = Begun::before("stress=1000000") else {
             return;
         };
@@ -674,12 +675,12 @@ fn what_a_procedure_pushes_is_scanned_in_the_stop() {
         OUTSIDE.store(outside.as_ptr().addr(), Ordering::Relaxed);
         assert!(!begun.bench.is_marked(hidden));
         let heap = &mut begun.bench.heap;
-        heap.context.may_pause = may_pause;
+        heap.context.mode = mode;
         // SAFETY: nobody else runs; the procedure reads nothing of the object.
         unsafe { heap.engine.scan_now(owner, descriptor) };
-        heap.context.may_pause = false;
+        heap.context.mode = MarkMode::Whole;
         // Else it is grey, and scanned when marking goes on.
-        assert_eq!(begun.bench.is_marked(hidden), may_pause);
+        assert_eq!(begun.bench.is_marked(hidden), mode.may_pause());
         let heap = &mut begun.bench.heap;
         heap.engine.forget_grey(&heap.context);
         heap.context.disturbed.store(true, Ordering::Relaxed);

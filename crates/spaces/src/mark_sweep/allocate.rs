@@ -66,7 +66,7 @@ impl MarkSweep {
     /// Marks the cells of a list whose block nobody owns, if objects are born marked now: the client got all of them.
     pub fn mark_born(&self, list: &CellList) {
         let mut cell = list.head;
-        while self.born_marked && !cell.is_null() {
+        while self.stage.is_born_marked() && !cell.is_null() {
             self.set_mark(cell, MARKED);
             // SAFETY: a listed cell links to the next in its first word.
             cell = unsafe { Address::new(cell.load()) };
@@ -157,7 +157,7 @@ impl MarkSweep {
         };
         let mut cell = head;
         while !cell.is_null() {
-            self.set_mark_if(self.born_marked, cell, MARKED);
+            self.set_mark_if(self.stage.is_born_marked(), cell, MARKED);
             // SAFETY: a listed cell has at least two words: its link, and the cookie of an explicit free.
             unsafe {
                 cell.add(8).store(0);
@@ -350,7 +350,7 @@ impl MarkSweep {
                 cell.add(8).store(0);
             }
         }
-        if described.marks_free_cells() || self.born_marked {
+        if described.marks_free_cells() || self.stage.is_born_marked() {
             self.set_mark(cell, MARKED);
         }
         if described.uncollectable {
@@ -396,7 +396,7 @@ impl MarkSweep {
                 base.add(8).store(0);
             }
         }
-        if described.uncollectable || self.born_marked {
+        if described.uncollectable || self.stage.is_born_marked() {
             self.set_mark(base, MARKED);
         }
         if described.uncollectable {

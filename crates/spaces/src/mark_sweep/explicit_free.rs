@@ -117,7 +117,7 @@ impl MarkSweep {
                 displacement: found.displacement,
             });
         }
-        if found.is_found_dead(|| self.is_deciding) {
+        if found.is_found_dead(|| self.stage.is_deciding()) {
             return Ok(0);
         }
         // SAFETY: a resolved object's block, under the lock.
@@ -135,7 +135,7 @@ impl MarkSweep {
             return Err(FreeError::Twice);
         }
         let described = *self.kinds.get(kind).expect("blocks hold defined kinds");
-        if self.born_marked {
+        if self.stage.is_born_marked() {
             return self.free_in_collection(&found, &described, bytes);
         }
         if state == State::LargeHead {

@@ -15,7 +15,7 @@
 //!   thread has listed from other blocks than the one that it owns, which are `MARKED`: a sweep lists what is `FREE`.
 //! - Where the procedure came later, free cells look dead, so that it sees cleared cells, as libgc allows.
 //! - In such kinds an object is born `MARKED`: its block may still wait to be swept if the cell was freed explicitly.
-//! - Between the clearing of marks and reclaiming (`born_marked`) every object is born `MARKED`, from a fresh block or
+//! - Between the clearing of marks and reclaiming (`Stage`) every object is born `MARKED`, from a fresh block or
 //!   run, and what is freed explicitly goes on no list: it dies with this collection, or with the next.
 //! - While marks are made in steps (`marked_in_steps`), nothing is swept and no block or run becomes free or changes its
 //!   descriptor, so that what is grey stays readable: large objects that are freed explicitly go when the cycle ends. Where
@@ -58,4 +58,4 @@ pub mod view;
 mod written_pages;
 
 pub use marks::{FREE, MARKED, POISON, WHITE};
-pub use space::{Census, MarkSweep, SweepMode};
+pub use space::{Census, MarkSweep, Stage, SweepMode};

@@ -45,12 +45,8 @@ pub struct MarkContext {
     pub procs: [Option<MarkProc>; MAX_PROCS],
     /// Whether mark procedures may run on helper threads.
     pub procs_on_helpers: bool,
-    /// Whether markers run beside threads of the program, in a step of a cycle: then nothing is read but the words of objects.
-    /// What a client's mark procedure or a descriptor in an object would lead to is looked at in the next stop.
-    pub world_runs: bool,
-    /// Whether the world may go on before marking is finished: then nothing but objects of the heap may be left grey, so
-    /// ranges of roots, and what a client's mark procedure pushes, are scanned as they are pushed.
-    pub may_pause: bool,
+    /// Whether the world is stopped until everything is marked.
+    pub mode: MarkMode,
     /// Whether objects are asked what they refer to, and nothing is greyed ([`super::targets`]).
     pub observes: bool,
     /// Whether free cells hold poison.
@@ -64,6 +60,34 @@ pub struct MarkContext {
     /// Set when the client changed marks, or what counts as a reference, outside of a collection: what is marked is not
     /// to be built on.
     pub disturbed: AtomicBool,
+}
+
+/// When markers run, and until when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MarkMode {
+    /// In a stopped world, until everything is marked.
+    Whole,
+    /// In a stopped world that may go on before everything is marked: then nothing but objects of the heap may be left grey,
+    /// so ranges of roots, and what a client's mark procedure pushes, are scanned as they are pushed.
+    MayPause,
+    /// In a step of a cycle, beside threads of the program, and until its time is over: besides, nothing is read but the
+    /// words of objects. What a client's mark procedure or a descriptor in an object would lead to is looked at in the next
+    /// stop.
+    Beside,
+}
+
+impl MarkMode {
+    /// Whether the world may run before everything is marked.
+    #[inline(always)]
+    pub fn may_pause(self) -> bool {
+        self != MarkMode::Whole
+    }
+
+    /// Whether it runs.
+    #[inline(always)]
+    pub fn world_runs(self) -> bool {
+        self == MarkMode::Beside
+    }
 }
 
 impl MarkContext {
@@ -473,7 +497,7 @@ impl Scanner {
     /// As for [`Scanner::scan_entry`].
     #[inline(never)]
     unsafe fn scan_described<P: Policy>(&mut self, entry: Entry, leader: bool) -> Scanned {
-        let settles = self.context().may_pause;
+        let settles = self.context().mode.may_pause();
         // SAFETY: the entry describes readable memory and the world is stopped, as asked.
         unsafe { self.follow::<P>(entry, leader, settles) }
     }
@@ -492,7 +516,7 @@ impl Scanner {
             start,
             mut descriptor,
         } = entry;
-        if self.context().world_runs && self.context().looks_elsewhere(descriptor) {
+        if self.context().mode.world_runs() && self.context().looks_elsewhere(descriptor) {
             return Scanned::Done;
         }
         if descriptor & descriptor::TAGS == descriptor::PER_OBJECT {
@@ -677,7 +701,7 @@ impl Scanner {
             start: low.word(),
             descriptor: high.offset_from(low),
         };
-        if self.context().may_pause || !self.push(entry) {
+        if self.context().mode.may_pause() || !self.push(entry) {
             // SAFETY: `low..high` is readable, as asked.
             unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };
         }

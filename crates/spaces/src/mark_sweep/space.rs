@@ -82,11 +82,8 @@ pub struct MarkSweep {
     pub sweep_ahead: usize,
     /// Whether freed memory is overwritten and checked.
     pub poison: bool,
-    /// Set between the clearing of marks and reclaiming, when only callbacks of the client allocate.
-    pub born_marked: bool,
-    /// Whether all that lives is marked, and it is not decided for all blocks yet what becomes of them. Written by the collecting thread,
-    /// read by any.
-    pub is_deciding: bool,
+    /// How far the collection in progress is. Written by the collecting thread, read by any.
+    pub stage: Stage,
     /// Set while marks are made in steps beside the program: no block becomes free before the cycle ends.
     pub marked_in_steps: bool,
     /// What zeroes large objects and fresh blocks. Between the live cells of a block that is swept lie short runs,
@@ -117,6 +114,35 @@ pub struct MarkSweep {
     pub written: Option<WrittenPages>,
 }
 
+/// How far the collection in progress is, and with it what new objects and unmarked ones are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Stage {
+    /// None is, or marks are made in steps beside the program: objects are born unmarked.
+    Between,
+    /// The world is stopped and marks were cleared, or kept. Only callbacks of the client allocate, and what they allocate is
+    /// born marked.
+    Marking,
+    /// All that lives is marked, and objects are born marked; of no block it is decided yet what becomes of it.
+    Marked,
+    /// That is being decided, of one block after the other. Objects are born unmarked.
+    Reclaiming,
+}
+
+impl Stage {
+    /// Whether objects are born marked.
+    #[inline(always)]
+    pub fn is_born_marked(self) -> bool {
+        matches!(self, Stage::Marking | Stage::Marked)
+    }
+
+    /// Whether all that lives is marked, and it is not decided for all blocks yet what becomes of them.
+    #[inline(always)]
+    pub fn is_deciding(self) -> bool {
+        matches!(self, Stage::Marked | Stage::Reclaiming)
+    }
+}
+
 impl MarkSweep {
     /// An empty space over a reserved range.
     pub fn new(layout: Layout, sweep_mode: SweepMode, poison: bool) -> MarkSweep {
@@ -130,8 +156,7 @@ impl MarkSweep {
             sweep_mode,
             sweep_ahead: 0,
             poison,
-            born_marked: false,
-            is_deciding: false,
+            stage: Stage::Between,
             marked_in_steps: false,
             zeroing: choose(ZeroingKernel::Auto, true, &Processor::detect()),
             capacity: 0,

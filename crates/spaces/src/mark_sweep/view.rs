@@ -7,6 +7,7 @@ use super::space::MarkSweep;
 use crate::mark_sweep::block::{BLOCK_SHIFT, BlockIndex, BlockTable, State};
 use crate::mark_sweep::kinds::{MAX_KINDS, ThreadLists};
 use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
+use crate::mark_sweep::space::Stage;
 
 /// How often a list that its thread changes meanwhile is read anew. After that it counts as used up.
 const ATTEMPTS: usize = 8;
@@ -37,10 +38,10 @@ impl SpaceView {
         self.read(|space| unsafe { &raw const (*space).capacity })
     }
 
-    /// See [`MarkSweep::is_deciding`].
-    pub fn is_deciding(self) -> bool {
+    /// See [`MarkSweep::stage`].
+    pub fn stage(self) -> Stage {
         // SAFETY: `read` passes the space.
-        self.read(|space| unsafe { &raw const (*space).is_deciding })
+        self.read(|space| unsafe { &raw const (*space).stage })
     }
 
     /// See [`MarkSweep::used_bytes`].

@@ -4,6 +4,8 @@ use gleaner_base::events::{Event, PROCESSOR_LOST, Phase};
 use gleaner_base::options::MarkGenerations;
 use gleaner_os::clock;
 use gleaner_os::written::PAGE_BYTES;
+use gleaner_spaces::mark_sweep::Stage;
+use gleaner_spaces::mark_sweep::scan::MarkMode;
 
 use super::state::{Cycle, Ended, STRESS_STEP_NS, State};
 use crate::mark_sweep::decide::cycle::{self, Marking, Measurements, Progress};
@@ -109,7 +111,7 @@ impl Heap {
         let goes_on = matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_));
         // Blocks of new objects were asked about as all others were.
         self.space.forget_fresh();
-        self.space.born_marked = false;
+        self.space.stage = Stage::Between;
         self.space.marked_in_steps = true;
         let most = self.most_in_cycle();
         let found = self.expected(extent, before, self.generations.written, false);
@@ -214,13 +216,11 @@ impl Heap {
         event.reason = reason;
         event.workers = available as u32;
         event.objects = deadline - event.start_ns;
-        self.context.world_runs = self.mutators.others_run();
-        self.context.may_pause = true;
-        let marked =
-            self.engine
-                .mark_until(deadline, self.crew, available, &self.space, &self.context);
-        self.context.world_runs = false;
-        self.context.may_pause = false;
+        let mode = match self.mutators.others_run() {
+            true => MarkMode::Beside,
+            false => MarkMode::MayPause,
+        };
+        let marked = self.marking(mode, |heap| heap.mark_grey(available, Some(deadline)));
         if marked {
             self.cycle.state = State::Marked;
             event.reason = "everything is marked but what the next stop finds";

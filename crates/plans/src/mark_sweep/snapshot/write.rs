@@ -4,6 +4,7 @@ use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write};
 use core::sync::atomic::Ordering;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::{LineBuffer, Phase};
 use gleaner_mem::Address;
 use gleaner_os::output::{self, Present};
@@ -26,6 +27,7 @@ impl Heap {
     pub(crate) fn take_snapshot(
         &mut self,
         record: &mut Record,
+        world: &WorldStopped<'_>,
         request: &Request<'_>,
         client: &dyn Client,
     ) {
@@ -41,7 +43,7 @@ impl Heap {
             record.step(Phase::Snapshot, |event| {
                 event.objects = objects;
                 event.bytes = live as u64;
-                self.write_snapshot(&mut snapshots, request, client);
+                self.write_snapshot(&mut snapshots, world, request, client);
             });
             self.totals.snapshots_ns += record.duration(Phase::Snapshot);
             let path = snapshots.path("");
@@ -64,6 +66,7 @@ impl Heap {
     fn write_snapshot(
         &mut self,
         snapshots: &mut Snapshots,
+        world: &WorldStopped<'_>,
         request: &Request<'_>,
         client: &dyn Client,
     ) {
@@ -86,7 +89,7 @@ impl Heap {
         self.context.observes = true;
         self.write_head(out, request);
         let mut places = Places::new();
-        self.write_roots(out, &mut places, request.stack_pointer, client);
+        self.write_roots((out, &mut places), world, request.stack_pointer, client);
         places.sort();
         self.write_objects(out, &mut places, client);
         self.context.observes = false;
@@ -131,13 +134,13 @@ impl Heap {
 
     fn write_roots(
         &mut self,
-        out: &mut Writer,
-        places: &mut Places,
+        (out, places): (&mut Writer, &mut Places),
+        world: &WorldStopped<'_>,
         stack_pointer: Address,
         client: &dyn Client,
     ) {
         let context = &*self.context;
-        self.roots.for_each_named(|range, name| {
+        self.roots.for_each_named(world, |range, name| {
             let name = RangeName(range.low, name);
             out.line(format_args!(
                 "root static {:x} {:x} {name}",
@@ -152,7 +155,7 @@ impl Heap {
                 });
             }
         });
-        self.for_each_stack_part(stack_pointer, client, &mut |tid, part| {
+        self.for_each_stack_part(world, stack_pointer, client, &mut |tid, part| {
             let mut name = [0; 17];
             let name = threads::name_of(tid, &mut name);
             out.line(format_args!(

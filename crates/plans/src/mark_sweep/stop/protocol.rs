@@ -138,9 +138,14 @@ impl World {
         futex_wake(&self.epoch, u32::MAX);
     }
 
+    /// The epoch; odd while the world is stopped.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
     /// Whether a stop is in progress.
     pub fn is_stopped(&self) -> bool {
-        self.epoch.load(Ordering::Relaxed) & 1 == 1
+        self.epoch() & 1 == 1
     }
 
     /// Stopper: whether a thread has stopped in `epoch`, or is held by itself.

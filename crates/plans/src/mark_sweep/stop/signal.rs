@@ -14,6 +14,7 @@
 use core::ffi::{c_int, c_void};
 use core::fmt::Write as _;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::LineBuffer;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::Ordering;
@@ -84,11 +85,15 @@ pub extern "C" fn on_suspend(
     }
 }
 
-/// Stops every registered thread but the calling one. Returns the epoch, or the thread that cannot be stopped; then
-/// the stop has begun and does not end.
+/// Stops every registered thread but the calling one. Or says which thread cannot be stopped; then the stop has begun and
+/// does not end. The caller holds the allocator lock until [`resume_world`].
 ///
 /// Records whose thread no longer exists are flagged as gone.
-pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u32, Refused> {
+pub fn stop_world<'a>(
+    world: &'a World,
+    mutators: &Mutators,
+    signal: c_int,
+) -> Result<WorldStopped<'a>, Refused> {
     STRAY.store(0, Ordering::Relaxed);
     let_threads_leave(mutators);
     let own = Mutator::current();
@@ -103,7 +108,9 @@ pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u
     loop {
         let ticket = world.ticket();
         if !any_running(world, mutators, epoch) {
-            return Ok(epoch);
+            // SAFETY: each registered thread waits at its station, is blocked, or is the calling one, until the world is
+            // resumed; others need the allocator lock, which the caller holds, to become registered.
+            return Ok(unsafe { WorldStopped::begin() });
         }
         world.sleep(ticket, RESEND_AFTER_NS);
         // A signal of the program's ends a sleep early.
@@ -120,6 +127,12 @@ pub fn stop_world(world: &World, mutators: &Mutators, signal: c_int) -> Result<u
             send_all(world, mutators, signal, epoch)?;
         }
     }
+}
+
+/// Every thread goes on.
+pub fn resume_world(world: &World, stopped: WorldStopped<'_>) {
+    drop(stopped);
+    world.resume();
 }
 
 /// Waits until no thread is just leaving a section of the client's. What such a section changed may fit together only a
