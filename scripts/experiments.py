@@ -104,8 +104,9 @@ def main():
         began = time.monotonic()
         done = subprocess.run([LAB, "run", name, "--size", "tiny", "--limit", str(HUNG_S), "--repetitions", "1", "--out", out], cwd=ROOT, check=False,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        print(f"# took {time.monotonic() - began:.1f} s: {name}", flush=True)
-        checks.append((name, problems(out, done.returncode, done.stdout.decode(errors="replace").splitlines())))
+        found = problems(out, done.returncode, done.stdout.decode(errors="replace").splitlines())
+        print(f"# took {time.monotonic() - began:.1f} s: {name}{', with problems' if found else ''}", *found, sep="\n    ", flush=True)
+        checks.append((name, found))
     return report(checks)
 
 

@@ -217,10 +217,6 @@ option_table! {
     push_order: PushOrder = PushOrder::Natural, "push-order", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(PushOrder::NAMES);
     /// How many cache lines ahead of the scan of an object are prefetched.
     look_ahead: u32 = 1, "look-ahead", Tuning, Libgc, Some("ISMM 2000, section 4"), number(0, 16, "off");
-    /// How many grey objects wait in the queue of prefetch=fifo.
-    fifo_length: u32 = 16, "fifo-length", Tuning, Libgc, None, Accepted::Number { least: 1, most: 64, power_of_two: true, zero: "" };
-    /// How many references, give or take a few, wait for their marks to be checked under prefetch=edges.
-    edges_length: u32 = 64, "edges-length", Tuning, Libgc, Some("ISMM 2007, edge enqueuing"), Accepted::Number { least: 2, most: 64, power_of_two: true, zero: "" };
     /// When unmarked objects become free cells: before the program resumes, or when an allocation needs them.
     sweep: Sweep = Sweep::Lazy, "sweep", Tuning, Libgc, Some("ISMM 2000, section 5"), Accepted::Choice(Sweep::NAMES);
     /// How many bytes ahead of the free cells that it links the sweep fetches memory.

@@ -183,10 +183,15 @@ fn leader_kind(bench: &mut Bench) -> usize {
 }
 
 /// Builds a graph beside garbage and collects it several times, with `workers` workers.
-fn check(crew: &'static Crew, workers: usize, policy: &str, shape: &Shape) {
+fn check(
+    crew: &'static Crew,
+    workers: usize,
+    (policy, waiting): (&str, Option<usize>),
+    shape: &Shape,
+) {
     let options = format!("reserve=128m,initial-heap=64m,markers={workers},{policy}");
     let mut bench = Bench::with_crew(&options, crew);
-    bench.shrink_mark_stacks();
+    bench.shrink_mark_stacks_and_queues(waiting);
     // Pointer-free garbage shows that nothing but the graph is marked.
     (0..100).for_each(|_| drop(bench.allocate(PTRFREE, 64)));
     let mut graph = (shape.build)(&mut bench);
@@ -224,14 +229,15 @@ fn check(crew: &'static Crew, workers: usize, policy: &str, shape: &Shape) {
     );
 }
 
-const POLICIES: [&str; 7] = [
-    "prefetch=none",
-    "prefetch=on-grey,push-order=permuted",
-    "prefetch=fifo,fifo-length=1",
-    "prefetch=fifo,fifo-length=8",
-    "prefetch=fifo,fifo-length=64,look-ahead=4",
-    "prefetch=edges,edges-length=2",
-    "prefetch=edges,edges-length=64,push-order=permuted",
+/// Options, and how many objects or references wait until the cache has them.
+const POLICIES: [(&str, Option<usize>); 7] = [
+    ("prefetch=none", None),
+    ("prefetch=on-grey,push-order=permuted", None),
+    ("prefetch=fifo", Some(1)),
+    ("prefetch=fifo", Some(8)),
+    ("prefetch=fifo,look-ahead=4", Some(64)),
+    ("prefetch=edges", Some(2)),
+    ("prefetch=edges,push-order=permuted", Some(64)),
 ];
 
 struct Shape {
@@ -277,9 +283,9 @@ const SHAPES: [Shape; 8] = [
 /// What a finalizer keeps is marked in weak processing, where a stack may be too small as well.
 #[test]
 fn weak_processing_marks_everything_and_says_so() {
-    for policy in POLICIES {
+    for (policy, waiting) in POLICIES {
         let mut bench = Bench::new(&format!("reserve=128m,initial-heap=64m,markers=1,{policy}"));
-        bench.shrink_mark_stacks();
+        bench.shrink_mark_stacks_and_queues(waiting);
         let graph = wide(&mut bench);
         let finalizer = Finalizer {
             proc: 1,
@@ -323,8 +329,9 @@ fn four_workers_mark_everything() {
 /// A range that begins and ends anywhere in cache lines, under each policy: every word of it counts, and none beside it.
 #[test]
 fn every_word_of_a_range_counts_and_none_beside_it() {
-    for policy in POLICIES {
+    for (policy, waiting) in POLICIES {
         let mut bench = Bench::new(&format!("{policy},markers=1"));
+        bench.shrink_mark_stacks_and_queues(waiting);
         // 64 words, of which the lines begin at words 0, 8, ...
         let words = Box::leak(vec![0usize; 72].into_boxed_slice());
         let first = words.as_ptr().align_offset(64);

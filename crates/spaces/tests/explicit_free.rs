@@ -6,13 +6,14 @@ mod support;
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use gleaner_mem::Address;
+use gleaner_spaces::mark_sweep::Stage;
 use gleaner_spaces::mark_sweep::block::NO_BLOCK;
 use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell, push_magazine};
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
-use gleaner_spaces::mark_sweep::scan::{FROM_STACK, MAX_PROCS, MarkContext};
+use gleaner_spaces::mark_sweep::scan::{FROM_STACK, MAX_PROCS, MarkContext, MarkMode};
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, class_of};
 use gleaner_spaces::mark_sweep::view::SpaceView;
 use gleaner_spaces::mark_sweep::{FREE, MARKED, SweepMode};

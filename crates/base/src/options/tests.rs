@@ -212,14 +212,14 @@ fn numbers_stay_in_range() {
 }
 
 #[test]
-fn fifo_length_is_a_power_of_two() {
-    assert_eq!(list("fifo-length=16").fifo_length, 16);
-    let error = refused("fifo-length", "12");
+fn the_length_of_arraylets_is_a_power_of_two() {
+    assert_eq!(list("arraylet=512").arraylet, 512);
+    let error = refused("arraylet", "1200");
     assert!(
-        error.contains("12 is not a power of two; the nearest is 8"),
+        error.contains("1200 is not a power of two; the nearest is 1024"),
         "{error}"
     );
-    assert!(error.contains("accepted: 1..64, a power of two"), "{error}");
+    assert!(error.contains("a power of two"), "{error}");
 }
 
 #[test]

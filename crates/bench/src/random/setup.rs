@@ -267,8 +267,6 @@ const LIBGC_CHOICES: &[(&str, &[&str])] = &[
     ("prefetch-hint", &["t0", "nta"]),
     ("push-order", &["natural", "permuted"]),
     ("look-ahead", &["0", "1", "2", "7"]),
-    ("fifo-length", &["1", "4", "16", "64"]),
-    ("edges-length", &["2", "16", "64"]),
     ("sweep", &["lazy", "eager"]),
     ("sweep-ahead", &["0", "64", "2048"]),
     ("populate-ahead", &["0", "16384", "1048576"]),

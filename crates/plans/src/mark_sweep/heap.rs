@@ -560,6 +560,11 @@ const COUNTED_TO_THE_BYTE: usize = 4 << 20;
 /// Capacity from which `huge-pages=auto` asks for huge pages.
 const HUGE_PAGES_FROM: usize = 512 << 20;
 
+/// Grey objects that wait in the queue of `prefetch=fifo`.
+const FIFO_LENGTH: usize = 16;
+/// References that wait for their marks to be checked under `prefetch=edges` (ISMM 2007, edge enqueuing).
+const EDGES_LENGTH: usize = 64;
+
 /// The marker's prefetch settings that the options ask for.
 pub fn prefetch_settings(options: &Options) -> PrefetchSettings {
     PrefetchSettings {
@@ -572,8 +577,8 @@ pub fn prefetch_settings(options: &Options) -> PrefetchSettings {
         non_temporal: options.prefetch_hint == options::PrefetchHint::Nta,
         permuted: options.push_order == options::PushOrder::Permuted,
         look_ahead: options.look_ahead as usize,
-        fifo_length: options.fifo_length as usize,
-        edges_length: options.edges_length as usize,
+        fifo_length: FIFO_LENGTH,
+        edges_length: EDGES_LENGTH,
     }
 }
 

@@ -216,7 +216,14 @@ impl Bench {
 
     /// Gives each worker a mark stack of one page.
     pub fn shrink_mark_stacks(&mut self) {
-        let settings = prefetch_settings(&self.heap.options);
+        self.shrink_mark_stacks_and_queues(None);
+    }
+
+    /// And as many objects or references wait until the cache has them.
+    pub fn shrink_mark_stacks_and_queues(&mut self, waiting: Option<usize>) {
+        let mut settings = prefetch_settings(&self.heap.options);
+        settings.fifo_length = waiting.unwrap_or(settings.fifo_length);
+        settings.edges_length = waiting.unwrap_or(settings.edges_length);
         self.heap.engine = MarkEngine::new(settings, 1);
         let context = &raw const *self.heap.context;
         assert_eq!(self.heap.engine.equip(1, context), 1);
