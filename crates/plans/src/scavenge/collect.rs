@@ -22,10 +22,11 @@ use gleaner_spaces::precise::tenured::Tenured;
 
 use super::allocate::Request;
 pub use super::extent::Extent;
-use super::heap::{NEVER, NO_ROOM};
+use super::heap::NO_ROOM;
 use super::old::{self, MarkCompact, OldGeneration};
 use super::outside::Outside;
 use super::resize::Collection;
+use super::state::NEVER;
 use super::walk::Edge;
 use super::{Scavenge, State};
 use crate::scavenge::decide::collection::{self, Measurements};

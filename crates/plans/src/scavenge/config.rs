@@ -82,6 +82,11 @@ impl Homes {
 }
 
 impl Config {
+    /// Whether each memory node has its own objects, which its own workers trace (`pages=segregated`).
+    pub fn is_segregated(&self) -> bool {
+        self.options.pages == Pages::Segregated && self.cut.nodes > 1
+    }
+
     /// What the options say, and what they leave to the collector decided for this machine: that of option `topology`,
     /// unless the caller has another.
     pub fn new(options: &Options, topology: Topology) -> Config {

@@ -15,7 +15,7 @@
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::faults::{self, FaultPoint};
-use gleaner_base::options::{Pages, Prefetch};
+use gleaner_base::options::Prefetch;
 use gleaner_base::sync::{AtomicBool, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
@@ -106,7 +106,7 @@ impl<F: SlotFormat> Scavenge<F> {
             tenure,
             edges: self.config.options.prefetch == Prefetch::Edges,
             failed: AtomicBool::new(false),
-            homes: self.is_segregated().then_some(&homes),
+            homes: self.config.is_segregated().then_some(&homes),
             locality: self.locality.as_ref(),
             watch: Nothing,
         };
@@ -130,10 +130,6 @@ impl<F: SlotFormat> Scavenge<F> {
         self.settle_young_arraylets(world);
         self.note_old_top();
         !failed
-    }
-
-    fn is_segregated(&self) -> bool {
-        self.config.options.pages == Pages::Segregated && self.config.cut.nodes > 1
     }
 
     /// For each node the ranges of its young objects.

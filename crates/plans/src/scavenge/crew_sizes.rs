@@ -4,7 +4,7 @@
 //! All take part where `crew=all` says so, in segregated spaces, whose workers send each other what is theirs, and where
 //! workers take turns, which is to be the same each time. Under `collecting`; workers read nothing of it.
 
-use gleaner_base::options::{Crew, Pages};
+use gleaner_base::options::Crew;
 
 use super::config::Config;
 use super::nodes::lockstep::Lockstep;
@@ -30,11 +30,10 @@ pub(super) struct CrewSizes {
 
 impl CrewSizes {
     pub fn new(config: &Config) -> CrewSizes {
-        let is_segregated = config.options.pages == Pages::Segregated && config.cut.nodes > 1;
         let takes_turns = Lockstep::of(&config.options).is_some();
         let is_open = config.options.crew == Crew::Auto
             && config.workers > 1
-            && !is_segregated
+            && !config.is_segregated()
             && !takes_turns;
         CrewSizes {
             workers: config.workers,

@@ -5,55 +5,38 @@ use alloc::vec::Vec;
 use core::ptr::NonNull;
 
 use gleaner_base::contexts::AllocatorLocked;
-use gleaner_base::events::{Event, Ring};
-use gleaner_base::options::{Generations, HugePages, Pages};
+use gleaner_base::events::Event;
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::{BitTables, ObjectBits};
-use gleaner_mem::object_model::{
-    ELEMENTS, LEAST_BYTES, ObjectModel, Shape, TypeError, TypeId, TypeTable,
-};
+use gleaner_mem::object_model::{ELEMENTS, ObjectModel, Shape, TypeError, TypeId};
 use gleaner_mem::slot::SlotFormat;
-use gleaner_mem::spine::Pieces;
-use gleaner_os::memory::{Access, NotMapped};
 use gleaner_os::numa::Refusal;
-use gleaner_os::{clock, hugepages, log_file::LogFile, memory};
+use gleaner_os::{log_file::LogFile, memory};
 use gleaner_spaces::precise::arraylets::Arraylets;
-use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::LargeObjects;
 use gleaner_spaces::precise::mark_compact::Plan;
 use gleaner_spaces::precise::nursery::Nursery;
-use gleaner_spaces::precise::regions::{Kind, MOST_NODES, Regions};
+use gleaner_spaces::precise::regions::{Kind, Regions};
 use gleaner_spaces::precise::tenured::Tenured;
 use gleaner_work::{Crew, Synchronisation};
 
 use super::arrays::guard::Guard;
 use super::beside::Beside;
 use super::checks::quarantine::Quarantine;
-use super::config::{Config, CreateError, LARGE_BYTES, LEAST_LIMIT, REGION_GRANULE};
-use super::crew_sizes::CrewSizes;
+use super::config::{Config, LARGE_BYTES};
 use super::handles::Handles;
 use super::locality::Locality;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
-use super::mutator_list::MutatorList;
-use super::nodes::lockstep::Lockstep;
-use super::report::Censuses;
-use super::sizes::Sizes;
-use super::state::{LastFull, Lately, State, Totals};
-use super::trace::Engine;
+use super::state::{State, Totals};
 use super::weak::WeakTables;
-use super::zeroing::{Contention, Zeroed, Zeroing};
-use super::{handles, locality, nodes::segregated, trace, waiting};
-use crate::scavenge::decide::generations;
-use crate::scavenge::decide::young_size::YoungSize;
-use crate::scavenge::decide::zeroing::Trials;
+use super::zeroing::Zeroing;
 use crate::scavenge::stop::collecting::Collecting;
 use crate::scavenge::stop::poll::PollGate;
 
-/// Why everything is collected under `generations=never`.
-pub(super) const NEVER: &str = "the young generation is never collected by itself";
+/// Why everything is collected after a scavenge.
 pub(super) const NO_ROOM: &str = "a promotion found no room";
 
 /// What is told the events of each collection when it is over: by the thread that led it, which is outside of the gate
@@ -141,222 +124,6 @@ unsafe impl<F: SlotFormat> Sync for Scavenge<F> {}
 unsafe impl<F: SlotFormat> Send for Scavenge<F> {}
 
 impl<F: SlotFormat> Scavenge<F> {
-    /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
-    pub fn new(mut config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
-        let left = memory::addresses_left();
-        if config.options.heap_limit == 0 {
-            let most = Sizes::most_limit(&config, F::SPAN);
-            let fitting = left.map_or(most, |left| most.min(left as usize / 4));
-            config.limit = config.limit.min(fitting.max(LEAST_LIMIT));
-        }
-        // Others than these give addresses access or a place as a whole.
-        let is_plain = config.cutting.is_none() && config.topology.nodes() == 1;
-        if let (true, Some(left)) = (is_plain, left) {
-            return Scavenge::as_used(config, left as usize, crew);
-        }
-        let mut sizes = Sizes::within(&config, F::SPAN)?;
-        let least = Sizes::least_span(&config)?;
-        let _left = left.and_then(|left| leave_addresses(left as usize));
-        loop {
-            let refused = match Scavenge::with_sizes(config, sizes, crew) {
-                Ok(heap) => return Ok(heap),
-                Err(refused) => refused,
-            };
-            let span = sizes.span();
-            if span <= least {
-                return Err(refused);
-            }
-            // The side tables take their part of what the system gives, too: less is tried until all of it fits.
-            sizes = Sizes::within(&config, (span / 8 * 7).max(least))?;
-        }
-    }
-
-    /// Makes a heap of which the addresses of large objects are taken as they are used. The others have as many as leave room
-    /// for large objects to be all of it and an eighth to the program, and half of what is left at most.
-    fn as_used(
-        config: Config,
-        left: usize,
-        crew: &'static Crew,
-    ) -> Result<Box<Scavenge<F>>, CreateError> {
-        let large = config.limit.saturating_add(tables_of(config.limit));
-        let mut most = (left / 8 * 7).saturating_sub(large).min(left / 2);
-        loop {
-            let sizes = Sizes::as_used(&config, F::SPAN, most)?;
-            let refused = match Scavenge::with_sizes(config, sizes, crew) {
-                Ok(heap) => return Ok(heap),
-                Err(refused) => refused,
-            };
-            if sizes.reserved() > most {
-                return Err(refused);
-            }
-            most = most / 8 * 7;
-        }
-    }
-
-    fn with_sizes(
-        mut config: Config,
-        sizes: Sizes,
-        crew: &'static Crew,
-    ) -> Result<Box<Scavenge<F>>, CreateError> {
-        config.limit = sizes.limit;
-        config.workers = config.workers.clamp(1, gleaner_work::MAX_WORKERS);
-        let span = sizes.span();
-        let need = |what| move || CreateError::Memory(what, memory::refusal());
-        let reserved = if sizes.as_used {
-            map_apart(sizes.reserved(), span)
-        } else {
-            memory::reserve(span, REGION_GRANULE).map(|start| Reserved(start, span))
-        };
-        let reserved = reserved.ok_or_else(need("its addresses"))?;
-        let start = reserved.0;
-        let base = Address::of(start.as_ptr());
-        let is_usable = sizes.as_used
-            // SAFETY: the reservation is ours; the first pages stay without access.
-            || unsafe { memory::commit(start.add(REGION_GRANULE), span - REGION_GRANULE) };
-        if !is_usable {
-            return Err(need("its spaces")());
-        }
-        let [pinned, old, eden, large, arraylets] = [
-            Kind::Pinned,
-            Kind::Old,
-            Kind::Eden,
-            Kind::Large,
-            Kind::Arraylets,
-        ]
-        .map(|kind| sizes.start(base, kind));
-        let pieces = config.cutting.map_or(Pieces::WHOLE, |cutting| {
-            let (first_n, shift) = (cutting.first_n, cutting.arraylet_shift);
-            let zero = Arraylets::zero_of(arraylets);
-            let pieces = Pieces::new(first_n, shift, F::BYTES, base, zero);
-            if cutting.guard {
-                pieces.in_guard_mode()
-            } else {
-                pieces
-            }
-        });
-        // A huge page would reach beyond the end of a fragment, where it holds no memory of the budget (I7).
-        let small_from = if config.cut.nodes > 1 { eden } else { large };
-        // SAFETY: the old space and the nursery are committed memory of ours.
-        unsafe {
-            let huge_pages = config.options.huge_pages;
-            ask_for_huge_pages(&config, huge_pages, old, small_from.offset_from(old));
-            ask_for_huge_pages(
-                &config,
-                HugePages::Off,
-                small_from,
-                large.offset_from(small_from),
-            );
-        }
-        let locality =
-            Locality::new(&config, base, span).map_err(|()| need("its pages' nodes")())?;
-        let sums = locality::no_sums(locality.as_ref());
-        let types = TypeTable::new().ok_or_else(need("its types"))?;
-        // Every object, and every chunk of an array, may lie on one stack.
-        let mut items = config.limit / LEAST_BYTES + config.limit / (trace::CHUNK_SLOTS * F::BYTES);
-        if pieces.cut() {
-            items += config.limit / (trace::CHUNK_POINTERS * F::BYTES);
-        }
-        let is_segregated = config.options.pages == Pages::Segregated && config.cut.nodes > 1;
-        if is_segregated {
-            items += config.workers * segregated::MOST_WAITING;
-        }
-        let mut engine = Engine::new(
-            config.workers,
-            config.homes,
-            items,
-            config.options.trace_order,
-        )
-        .ok_or_else(need("its workers"))?;
-        if let Some(lockstep) = Lockstep::of(&config.options) {
-            engine.take_turns(lockstep);
-        }
-        if is_segregated {
-            let apart = engine.segregate(config.cut.nodes);
-            apart.ok_or_else(need("its workers' messages"))?;
-        }
-        let mut heap = Box::new(Scavenge {
-            model: ObjectModel::new(types, base, pieces),
-            nursery: sizes.nursery(base),
-            quarantine: Quarantine::new(&config),
-            guard: Guard::default(),
-            zeroing: Zeroing::new(&config, eden, sizes.range(Kind::Eden))
-                .ok_or_else(need("its blocks"))?,
-            old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
-            pinned: Tenured::new(BumpRegion::new(pinned, sizes.pinned))
-                .ok_or_else(need("its blocks"))?,
-            large: LargeObjects::new(large, sizes.large, sizes.as_used)
-                .ok_or_else(need("its large objects"))?,
-            arraylets: match config.cutting {
-                None => None,
-                Some(_) => {
-                    let shift = pieces.arraylet_shift;
-                    let space = Arraylets::new(arraylets, sizes.arraylets, shift);
-                    Some(space.ok_or_else(need("its arraylets"))?)
-                }
-            },
-            cards: CardTable::new(base, span).ok_or_else(need("its cards"))?,
-            tables: BitTables::new(base, span).ok_or_else(need("its object bits"))?,
-            handles: Handles::new(1, handles::most_handles(config.limit))
-                .ok_or_else(need("its handles"))?,
-            weak: WeakTables::new(handles::most_handles(config.limit))
-                .ok_or_else(need("its weak references"))?,
-            locality,
-            gate: PollGate::new(),
-            listener: None,
-            before_collection: None,
-            ended: None,
-            root_visitor: RootVisitorPlace::default(),
-            collecting: Collecting::new(State {
-                mutators: MutatorList::new(),
-                next_number: 1,
-                engine,
-                crew_sizes: CrewSizes::new(&config),
-                waiting: waiting::Memory::default(),
-                guarded_from: [Address::NULL; MOST_NODES],
-                wants_full: (config.options.generations == Generations::Never).then_some(NEVER),
-                scavenging: config.options.generations != Generations::Never,
-                last_full: LastFull::default(),
-                young_size: YoungSize::new(),
-                generations: generations::Memory::new(),
-                zeroed: Zeroed::default(),
-                zeroed_by_others: Zeroed::default(),
-                zeroing_trials: Trials::default(),
-                contention: Contention::new(&config),
-                lately: Lately {
-                    resumed_ns: clock::monotonic_ns(),
-                    young: sizes.first_young(),
-                    old_target: sizes.first_old_target(),
-                    ..Lately::default()
-                },
-                censuses: Censuses::default(),
-                totals: Totals::default(),
-                locality: sums,
-                events: Ring::new(),
-                log: None,
-            }),
-            plan: Plan::new(base, span).ok_or_else(need("its compactor"))?,
-            old_limit: AtomicUsize::new(sizes.limit - sizes.first_young()),
-            least_young: sizes.least_young(),
-            young_large_limit: AtomicUsize::new(sizes.first_eden()),
-            old_high: AtomicUsize::new(old.word()),
-            old_high_lately: AtomicUsize::new(old.word()),
-            beside: Beside::new(),
-            pinned_lately: AtomicUsize::new(0),
-            pinned_due: AtomicUsize::new(sizes.first_old_target()),
-            uncounted: AtomicUsize::new(0),
-            crew,
-            epoch: AtomicU64::new(0),
-            reservation: (start, span),
-            refusal: None,
-            config,
-        });
-        core::mem::forget(reserved);
-        heap.refusal = heap.place_pages().err();
-        heap.begin_quarantine();
-        heap.begin_guard();
-        Ok(heap)
-    }
-
     /// Adds a type.
     pub fn register(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
         self.model.types.register(shape, F::BYTES)
@@ -565,65 +332,6 @@ impl<F: SlotFormat> Scavenge<F> {
             self.model.shape(header.type_id()),
             Some(Shape::Primitives { .. })
         )
-    }
-}
-
-/// The limit from which `huge-pages=auto` asks for huge pages. In smaller heaps they are faster on average, but now and
-/// then one takes long to get.
-const HUGE_PAGES_FROM: usize = 512 << 20;
-
-/// # Safety
-/// The range is whole pages of the caller's.
-unsafe fn ask_for_huge_pages(config: &Config, which: HugePages, start: Address, bytes: usize) {
-    let Some(start) = NonNull::new(start.ptr::<u8>()).filter(|_| bytes > 0) else {
-        return;
-    };
-    match which {
-        HugePages::Auto if config.limit < HUGE_PAGES_FROM => {}
-        // It is advice: the kernel may not know of huge pages.
-        // SAFETY: whole pages of the caller's, as asked; the advice changes no contents.
-        HugePages::On | HugePages::Auto => drop(unsafe { hugepages::advise(start, bytes) }),
-        // SAFETY: whole pages of the caller's, as asked; the advice changes no contents.
-        HugePages::Off => drop(unsafe { hugepages::unadvise(start, bytes) }),
-    }
-}
-
-/// About how many bytes of addresses the tables of a heap take: mostly the stacks of its workers, which have room for every
-/// object.
-fn tables_of(limit: usize) -> usize {
-    limit / 4 * 3
-}
-
-/// Where the addresses of the process are limited, an eighth of those that are left, for its threads and what they
-/// allocate otherwise: held until a heap is made.
-fn leave_addresses(left: usize) -> Option<Reserved> {
-    let bytes = left / 8;
-    Some(Reserved(memory::reserve(bytes, 1)?, bytes))
-}
-
-/// Maps the first `reserved` of `span` bytes at a place apart, but for the first granule.
-fn map_apart(reserved: usize, span: usize) -> Option<Reserved> {
-    const PLACES: usize = 8;
-    for _ in 0..PLACES {
-        let start = memory::place_apart(span)?;
-        // SAFETY: no reference is made; the place has so many addresses.
-        let first = unsafe { start.add(REGION_GRANULE) };
-        match memory::map_at(first, reserved - REGION_GRANULE, Access::Write) {
-            Ok(()) => return Some(Reserved(start, span)),
-            Err(NotMapped::Taken) => {}
-            Err(NotMapped::Refused) => return None,
-        }
-    }
-    None
-}
-
-/// Gives addresses back: those of a heap that was not finished.
-struct Reserved(NonNull<u8>, usize);
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        // SAFETY: the reservation is ours, and nothing of it was handed out.
-        unsafe { memory::unmap(self.0, self.1) };
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! The rooms, each of which says what it is and what may be touched there:
 //!
-//! - `config`, `sizes`: how a heap is set up, and the ranges of its spaces; `heap`: spaces and tables; `state`: what it
+//! - `config`, `sizes`, `create`: how a heap is set up, the ranges of its spaces, and how it is made; `heap`: spaces and tables; `state`: what it
 //!   remembers from collection to collection
 //! - [`mutator`]: what a mutator has to itself, and `mutator_list`: all of them; [`allocate`]: buffers, large and pinned objects, and when to
 //!   collect; `beside`: the lock for what has no buffers
@@ -34,6 +34,7 @@ pub mod checks;
 pub mod collect;
 mod config;
 pub mod copy;
+mod create;
 mod crew_sizes;
 pub mod decide;
 pub mod extent;

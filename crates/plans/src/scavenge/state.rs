@@ -3,20 +3,27 @@
 use alloc::boxed::Box;
 
 use gleaner_base::events::Ring;
+use gleaner_base::options::Generations;
 use gleaner_mem::Address;
+use gleaner_os::clock;
 use gleaner_os::log_file::LogFile;
 use gleaner_spaces::precise::regions::MOST_NODES;
 
 use super::arrays::ArrayCounts;
+use super::config::Config;
 use super::crew_sizes::CrewSizes;
 use super::mutator_list::MutatorList;
 use super::report::Censuses;
+use super::sizes::Sizes;
 use super::trace::Engine;
 use super::zeroing::{Contention, Zeroed};
 use super::{locality, waiting};
 use crate::scavenge::decide::generations;
 use crate::scavenge::decide::young_size::YoungSize;
 use crate::scavenge::decide::zeroing::Trials;
+
+/// Why everything is collected under `generations=never`.
+pub(super) const NEVER: &str = "the young generation is never collected by itself";
 
 /// Sums over the life of a heap.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -136,4 +143,44 @@ pub struct State {
     pub events: Ring,
     /// Where events go as JSON lines.
     pub log: Option<LogFile>,
+}
+
+impl State {
+    /// Nothing was collected yet.
+    pub(super) fn new(
+        config: &Config,
+        sizes: &Sizes,
+        engine: Engine,
+        locality: Option<Box<locality::Sums>>,
+    ) -> State {
+        let scavenging = config.options.generations != Generations::Never;
+        State {
+            mutators: MutatorList::new(),
+            next_number: 1,
+            engine,
+            crew_sizes: CrewSizes::new(config),
+            waiting: waiting::Memory::default(),
+            guarded_from: [Address::NULL; MOST_NODES],
+            wants_full: (!scavenging).then_some(NEVER),
+            scavenging,
+            last_full: LastFull::default(),
+            young_size: YoungSize::new(),
+            generations: generations::Memory::new(),
+            zeroed: Zeroed::default(),
+            zeroed_by_others: Zeroed::default(),
+            zeroing_trials: Trials::default(),
+            contention: Contention::new(config),
+            lately: Lately {
+                resumed_ns: clock::monotonic_ns(),
+                young: sizes.first_young(),
+                old_target: sizes.first_old_target(),
+                ..Lately::default()
+            },
+            censuses: Censuses::default(),
+            totals: Totals::default(),
+            locality,
+            events: Ring::new(),
+            log: None,
+        }
+    }
 }
