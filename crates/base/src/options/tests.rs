@@ -213,7 +213,7 @@ fn numbers_stay_in_range() {
 
 #[test]
 fn the_length_of_arraylets_is_a_power_of_two() {
-    assert_eq!(list("arraylet=512").arraylet, 512);
+    assert_eq!(list("arrays=zray,arraylet=512").arraylet, 512);
     let error = refused("arraylet", "1200");
     assert!(
         error.contains("1200 is not a power of two; the nearest is 1024"),
