@@ -100,9 +100,11 @@ static inline size_t gleaner_known_first_n(void)
 
    A heap reserves some six times its limit of addresses. Where the addresses of
    a process are limited (ulimit -v), it reserves fewer, and leaves an eighth of
-   them to the program. If fewer than some four times the limit and 250 MB are
-   left, large objects may take only a part of the limit, as little as an
-   eighth. */
+   them to the program. It takes those of large objects as they are used, so
+   these may fill the heap if some 2.8 times its limit is left. Heaps with arrays
+   in pieces, and those on several memory nodes, reserve all: if fewer than some
+   four times the limit and 250 MB are left, large objects may take only a part
+   of the limit, as little as an eighth. */
 struct gleaner_options {
     size_t limit;     /* bytes of all objects; default: a quarter of the
                          machine's memory, at most 8 GB */
@@ -147,8 +149,8 @@ bool gleaner_heap_free(gleaner_heap *heap);
 /* ---- types --------------------------------------------------------------- */
 
 /* The number of a type. A registration that fails answers 0, which no object
-   may have as its type, and `message` says why. Types last as long as the
-   heap. */
+   may have as its type, and `message`, where there is one, says why. Types last
+   as long as the heap. */
 typedef uint32_t gleaner_type;
 
 /* Objects of `bytes` bytes, which include the 8 bytes of the header. Their
