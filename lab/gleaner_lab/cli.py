@@ -30,12 +30,12 @@ RESUMES = "gleaner-lab resume goes on from there"
 
 EXAMPLES = """\
 examples:
-  gleaner-lab list                       what there is to measure
+  gleaner-lab list                       the experiments
   gleaner-lab show boehm-table1          its cells, and how many runs they make
   gleaner-lab run boehm-table1           run it; the result set goes to target/lab/
   gleaner-lab run my.yaml --repetitions 3
   gleaner-lab resume target/lab/DIR      go on where a run was stopped
-  gleaner-lab report target/lab/DIR      report.html and PNG files, there
+  gleaner-lab report target/lab/DIR      writes report.html and PNG files there
   gleaner-lab compare DIR DIR            two result sets of one experiment
   gleaner-lab minheap gc_bench           the smallest heap limit that works
   gleaner-lab model figure-3             the NUMA paper's Figure 3, modelled
@@ -44,8 +44,8 @@ examples:
   gleaner-lab findings target/lab/DIR    the NUMA paper's evaluation, from a run of naps-paper
 
 exit status of run and resume: 0 all runs finished and all bars are met; 1 a run failed or a bar is
-violated; 3 nothing failed and no bar is violated, but some are undecided; 2 the command or its
-input is wrong; 130 it was stopped.
+violated; 2 the command or its input is wrong; 3 nothing failed and no bar is violated, but some are
+undecided; 130 it was stopped.
 """
 
 
@@ -123,15 +123,20 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("experiment", help="a name from the list, or a YAML file")
     one.add_argument("--out", type=Path, help="the directory of the result set")
     one.add_argument(
-        "--repetitions", type=repetitions, metavar="N", help="instead of the file's number"
+        "--repetitions",
+        type=repetitions,
+        metavar="N",
+        help="runs of each cell, instead of the file's",
     )
-    one.add_argument("--size", choices=["tiny", "ci", "full"], help="instead of the file's size")
+    one.add_argument(
+        "--size", choices=["tiny", "ci", "full"], help="the workloads' size, instead of the file's"
+    )
     one.add_argument(
         "--limit",
         type=seconds,
         metavar="SECONDS",
         dest="limit_s",
-        help="instead of the file's: a process that takes longer is ended and counts as hung",
+        help="instead of the file's: a process that takes longer is ended, and counts as hung",
     )
     one.add_argument(
         "--heaps", type=Path, metavar="DIR", help="take the heap sizes that an earlier run found"
@@ -147,17 +152,17 @@ def _parser() -> argparse.ArgumentParser:
         "--threads",
         action="append",
         metavar="N",
-        help="only with so many collecting threads, of those that the file has",
+        help="only with N collecting threads, one of the file's numbers",
     )
     one.add_argument(
         "--multiple",
         action="append",
         type=float,
         metavar="X",
-        help="only heaps of X times the minimum, of those that the file has",
+        help="only heaps of X times the minimum, one of the file's multiples",
     )
     one.add_argument(
-        "--iteration", type=int, metavar="N", help="the one that counts, instead of the file's"
+        "--iteration", type=int, metavar="N", help="the iteration that counts, not the file's"
     )
     _execution(one)
     one.set_defaults(act=_run, goes_on=RESUMES)
@@ -175,12 +180,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.set_defaults(act=_report)
 
-    one = commands.add_parser("compare", help="two result sets of one experiment, cell by cell")
+    one = commands.add_parser(
+        "compare", help="compare two result sets of one experiment, cell by cell"
+    )
     one.add_argument("before", type=Path)
     one.add_argument("after", type=Path)
     one.set_defaults(act=_compare)
 
-    one = commands.add_parser("minheap", help="the smallest heap limit under which programs work")
+    one = commands.add_parser(
+        "minheap", help="find the smallest heap limit under which programs work"
+    )
     one.add_argument("workload", nargs="+")
     one.add_argument("--size", choices=["tiny", "ci", "full"], default="full")
     one.add_argument(
@@ -196,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
 
     advise.add(commands)
 
-    one = commands.add_parser("model", help="what a machine with 8 memory nodes would do: modelled")
+    one = commands.add_parser("model", help="a model of a machine with 8 memory nodes")
     _model(one.add_subparsers(required=True, metavar="WHAT"))
 
     one = commands.add_parser("arrays", help="the evaluation of arrays in pieces")
@@ -210,7 +219,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("results", type=Path)
     one.add_argument(
-        "--out", type=Path, metavar="DIR", help="where the page goes; the result set unless given"
+        "--out", type=Path, metavar="DIR", help="where the page goes; default: the result set"
     )
     one.add_argument(
         "--markdown", type=Path, metavar="FILE", help="also the tables, for a page of documentation"
@@ -235,7 +244,7 @@ def _model(commands: argparse._SubParsersAction) -> None:
         "--one-worker",
         type=Path,
         metavar="FILE",
-        help="the same with one collecting thread, whose pauses give the processor time an object",
+        help="the same for one collecting thread, whose pauses give the time for an object",
     )
     one.add_argument("--out", type=Path, metavar="DIR", help="also a page, plots and CSV files")
     one.set_defaults(act=_model_collection)
@@ -243,7 +252,7 @@ def _model(commands: argparse._SubParsersAction) -> None:
 
 def _arrays(commands: argparse._SubParsersAction) -> None:
     """What is told from several result sets together."""
-    one = commands.add_parser("findings", help="the paper's findings, tried on result sets")
+    one = commands.add_parser("findings", help="the paper's findings, checked on result sets")
     one.add_argument("results", type=Path, nargs="+", help="one of each experiment, in any order")
     _shown(one)
     one.set_defaults(act=_arrays_findings)
@@ -264,7 +273,7 @@ def _arrays(commands: argparse._SubParsersAction) -> None:
 
 def _placement(commands: argparse._SubParsersAction) -> None:
     """What is told from several result sets together."""
-    one = commands.add_parser("findings", help="the paper's findings, tried on result sets")
+    one = commands.add_parser("findings", help="the paper's findings, checked on result sets")
     one.add_argument("results", type=Path, nargs="+", help="one of each experiment, in any order")
     _shown(one)
     one.set_defaults(act=_placement_findings)

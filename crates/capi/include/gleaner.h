@@ -2,28 +2,29 @@
  * gleaner.h: a precise, moving, generational garbage collector for a language
  * runtime written in C or C++.
  *
- * A heap holds objects of registered types. A thread attaches to it as a
- * mutator. References are plain addresses; objects move at every allocation
- * and every poll (gleaner_collect, gleaner_get_totals, gleaner_walk and blocking
- * regions are polls, too) and where elements of an array are stored, so what is
- * needed afterwards is in a root: a frame of the shadow stack, a handle, or an
- * object that is reached from one.
+ * A heap holds objects of registered types. A thread attaches to a heap and
+ * becomes a mutator. References are plain addresses. Objects may move at every
+ * allocation, at every poll, and where an element of an array is stored.
+ * gleaner_collect, gleaner_get_totals, gleaner_walk and blocking regions are
+ * polls, too. Keep each reference that you need afterwards in a root: a frame
+ * of the shadow stack, a handle, or an object that is reached from one.
  *
  *     GLEANER_FRAME(m, frame, 1);              declares one root and links it
  *     frame.values[0] = gleaner_reference(gleaner_allocate(m, type, bytes));
  *     ...
  *     GLEANER_LEAVE(m, frame);
  *
- * An object begins with 8 bytes of the collector's; its fields follow at
- * offset 8. An array has its length (4 bytes) at offset 8; where its elements
- * lie is not said: functions read and write them. Fresh objects are zero. A slot, the place of a reference in
- * an object, has m->slot_bytes bytes (8, or 4 with compressed references) and
+ * An object begins with a header of 8 bytes, which is the collector's. Its
+ * fields follow at offset 8. An array has its length (4 bytes) at offset 8.
+ * Where the elements of an array lie is not fixed: functions read and write
+ * them. Fresh objects are zero. A slot is the place of a reference in an
+ * object. It has m->slot_bytes bytes (8, or 4 with compressed references) and
  * holds a value: null (0), a reference, or a small integer (low bit 1).
  *
- * All functions that take a mutator are called by its own thread. Functions
- * that can fail say how; a full heap is reported and never aborts. A mistake
+ * Only the thread of a mutator may pass it to a function. Functions that can
+ * fail say how. A full heap is reported and never aborts the process. A mistake
  * that is noticed ends the process with one line on the standard error stream,
- * "gleaner: ..."; RUST_BACKTRACE=1 adds where it was.
+ * "gleaner: ..."; RUST_BACKTRACE=1 adds where it was made.
  */
 #ifndef GLEANER_H
 #define GLEANER_H
@@ -37,7 +38,8 @@ extern "C" {
 #endif
 
 /* The version of this interface, of the object header and of the published
-   fields. gleaner_interface() is that of the library. */
+   fields. gleaner_interface() returns the version of the library that is
+   linked. */
 #define GLEANER_INTERFACE 7
 uint32_t gleaner_interface(void);
 
@@ -45,14 +47,17 @@ uint32_t gleaner_interface(void);
 
 typedef struct gleaner_heap gleaner_heap;
 
-/* Option `arrays` says whether arrays lie in one piece, or in pieces: then their
-   first N bytes (option `first-n`) lie behind the length, and the rest elsewhere.
-   Code that includes this header finds out at run time. Define one of these before,
-   if it is only for some heaps:
+/* Option `arrays` chooses, for each heap, whether arrays lie in one piece or in
+   pieces. An array in pieces has the first N bytes of its elements (option
+   `first-n`) behind its length, and the rest elsewhere. Code that includes this
+   header reads N from the mutator at run time. Code that is only for some heaps
+   may define one of these macros before it includes the header:
      GLEANER_ARRAYS_WHOLE  all arrays lie in one piece: nothing is tested;
-     GLEANER_FIRST_N 4096  the first 4096 bytes do, at least: a constant.
-   Other heaps are refused where they are made and attached to. With GLEANER_DEBUG
-   defined each access looks, too. */
+     GLEANER_FIRST_N 4096  at least the first 4096 bytes of each array's
+                           elements lie in one piece: N is a constant.
+   Other heaps are refused: gleaner_heap_new answers NULL with a message, and
+   gleaner_attach ends the process. With GLEANER_DEBUG defined, each access to
+   an element also checks the heap. */
 #if defined GLEANER_ARRAYS_WHOLE && defined GLEANER_FIRST_N
 #error "define GLEANER_ARRAYS_WHOLE or GLEANER_FIRST_N"
 #endif
@@ -63,7 +68,8 @@ typedef struct gleaner_heap gleaner_heap;
 #error "GLEANER_FIRST_N is a power of two from 64 to 262144, or 0"
 #endif
 #endif
-/* So many bytes of each array lie in one piece, as far as it is known here. */
+/* How many bytes of each array's elements lie in one piece, as far as it is
+   known at compile time; 0 if it is not. */
 static inline size_t gleaner_known_first_n(void)
 {
 #if defined GLEANER_ARRAYS_WHOLE
@@ -75,48 +81,58 @@ static inline size_t gleaner_known_first_n(void)
 #endif
 }
 
-/* All fields 0: the defaults. Of others a field accepts what the option of its
-   name does (`limit`: heap-limit; docs/options.md), and is refused as that is.
+/* A field that is 0 has its default. A field accepts what the option of its
+   name accepts (docs/options.md; the name for `limit` is heap-limit). A bad
+   value is refused as it is for that option.
 
-   Compressed references reach 16 GB of addresses. The limit is at most 13 GB
-   then; with arrays in pieces (option `arrays`), which have addresses of their
-   own, at most 7 GB. Large objects may be all of it up to 7.5 GB (in pieces
-   5 GB); above, all that 16 GB leave beside 33/32 of the limit: some 6.5 GB of
-   9, 2.5 of 13. Small pinned objects may be all that is not young up to 5 GB
-   (in pieces 3.5 GB), a quarter of the limit up to 7 GB (in pieces 4.5 GB), a
-   thirty-third above. With option plan=naps or quarantine all of that is less.
-   The default limit is no more than the options can have; one of yours that is
-   more is refused, and the message says the most.
+   Compressed references reach 16 GB of addresses, so the limit is then at most
+   13 GB. With arrays in pieces (option `arrays`), which have addresses of their
+   own, it is at most 7 GB. Large objects may fill the heap if its limit is at
+   most 7.5 GB (5 GB with arrays in pieces). Under a larger limit they may take
+   what 16 GB leave beside 33/32 of the limit: some 6.5 GB under a limit of 9
+   GB, and 2.5 GB under 13 GB. Small pinned objects may take all of the heap
+   that is not young, if the limit is at most 5 GB (3.5 GB with arrays in
+   pieces). They may take a quarter of a limit of up to 7 GB (4.5 GB with arrays
+   in pieces), and a thirty-third of a larger one. With option plan=naps or
+   quarantine, all these sizes are smaller. The default limit is never more than
+   the options allow. A limit that you set and that is too large is refused,
+   with a message that names the largest.
 
-   A heap takes some six times its limit of addresses. Where those of a process
-   are limited (ulimit -v) it takes fewer, and leaves an eighth of them to the
-   program; below some four times the limit and 250 MB, large objects may have a
-   part of the limit only, as little as an eighth. */
+   A heap reserves some six times its limit of addresses. Where the addresses of
+   a process are limited (ulimit -v), it reserves fewer, and leaves an eighth of
+   them to the program. It takes those of large objects as they are used, so
+   these may fill the heap if some 2.8 times its limit is left. Heaps with arrays
+   in pieces, and those on several memory nodes, reserve all: if fewer than some
+   four times the limit and 250 MB are left, large objects may take only a part
+   of the limit, as little as an eighth. */
 struct gleaner_options {
-    size_t limit;     /* bytes of all objects; a quarter of the memory, at most 8 GB */
-    size_t young;     /* bytes of the young generation; a third of the limit, at
-                         most 64 MB, and it changes (with option resize=off a
-                         third, and it does not) */
-    uint32_t workers; /* threads that collect at most; one a processor, up to 16 */
-    uint32_t tlab;    /* bytes of a mutator's buffer; 32 KB */
+    size_t limit;     /* bytes of all objects; default: a quarter of the
+                         machine's memory, at most 8 GB */
+    size_t young;     /* bytes of the young generation; default: a third of the
+                         limit, at most 64 MB, and the heap resizes it (with
+                         option resize=off: a third, and it stays) */
+    uint32_t workers; /* most threads that collect; default: one for each
+                         processor, up to 16 */
+    uint32_t tlab;    /* bytes of a mutator's buffer; default: 32 KB */
     uint32_t stress;  /* testing: collects at every n-th allocation */
     bool compressed;  /* slots of 4 bytes; see above */
     bool verify;      /* testing: checks the heap at each collection */
     bool poison;      /* testing: overwrites what is freed */
-    bool ignore_environment; /* GLEANER_OPTIONS counts nothing */
-    const char *list; /* options by name (docs/options.md), or NULL; they weigh
-                         more than the fields: "heap-limit=1g,tenure=3" */
+    bool ignore_environment; /* GLEANER_OPTIONS is not read */
+    const char *list; /* options by name (docs/options.md), or NULL; they
+                         override the fields: "heap-limit=1g,tenure=3" */
 };
 
-/* What gleaner_heap_new calls. */
+/* For gleaner_heap_new only. */
 gleaner_heap *gleaner_heap_new_knowing(size_t first_n,
                                        const struct gleaner_options *options,
                                        char *message, size_t message_bytes);
 
-/* A heap, or NULL: then `message`, if not NULL, says why in at most
-   `message_bytes` bytes. `options` may be NULL. What the environment variable
-   GLEANER_OPTIONS says weighs most, unless it is ignored: at your wish, and in
-   a program that runs with more rights than its user (setuid). */
+/* Makes a heap. If that fails it answers NULL, and writes the reason to
+   `message` (unless that is NULL), in at most `message_bytes` bytes. `options`
+   may be NULL. The environment variable GLEANER_OPTIONS overrides all options.
+   It is ignored if you ask for that, and in a program that runs with more
+   rights than its user (setuid). */
 static inline gleaner_heap *
 gleaner_heap_new(const struct gleaner_options *options, char *message,
                  size_t message_bytes)
@@ -125,61 +141,70 @@ gleaner_heap_new(const struct gleaner_options *options, char *message,
                                     message_bytes);
 }
 
-/* Ends the heap and frees all its memory; of NULL nothing. False, and nothing
-   happens, while it has mutators, handles, weak references or ephemerons. */
+/* Ends the heap and frees all its memory. If `heap` is NULL, nothing happens
+   and the answer is true. While the heap has mutators, handles, weak references
+   or ephemerons, this does nothing and answers false. */
 bool gleaner_heap_free(gleaner_heap *heap);
 
 /* ---- types --------------------------------------------------------------- */
 
-/* A type, or 0, which no object may have: then `message` says why. Types last
+/* The number of a type. A registration that fails answers 0, which no object
+   may have as its type, and `message`, where there is one, says why. Types last
    as long as the heap. */
 typedef uint32_t gleaner_type;
 
-/* Objects of `bytes` bytes, the first 8 included, with slots at the `count`
-   ascending offsets. */
+/* Objects of `bytes` bytes, which include the 8 bytes of the header. Their
+   slots are at the `count` offsets, in ascending order. */
 gleaner_type gleaner_structure(gleaner_heap *heap, size_t bytes,
                                const uint32_t *offsets, size_t count,
                                char *message, size_t message_bytes);
 /* Arrays of slots. */
 gleaner_type gleaner_references(gleaner_heap *heap);
-/* Arrays without references; elements of 1, 2, 4 or 8 bytes. */
+/* Arrays without references, with elements of 1, 2, 4 or 8 bytes. */
 gleaner_type gleaner_primitives(gleaner_heap *heap, size_t element_bytes);
-/* The same, and each array of the type lies in one piece, whatever option
-   `arrays` says: for those that native code is handed. */
+/* The same, but each array of the type lies in one piece, whatever option
+   `arrays` says: for arrays whose address native code is given. */
 gleaner_type gleaner_references_whole(gleaner_heap *heap);
 gleaner_type gleaner_primitives_whole(gleaner_heap *heap, size_t element_bytes);
 
 /* A structure with elements behind it: a closure with its variables, a frame
-   with its registers, an array of structures. Its length (4 bytes) is at offset
-   8, as that of an array. */
+   with its registers, an array of structures. As in an array, the length (4
+   bytes) is at offset 8. */
 struct gleaner_tail {
     size_t head;             /* bytes before the first element, at least 16 */
     const uint32_t *offsets; /* ascending offsets of the slots in the head */
     size_t count;
     size_t element;                  /* bytes of an element */
-    const uint32_t *element_offsets; /* of its slots, from its start */
+    const uint32_t *element_offsets; /* of an element's slots, from its start */
     size_t element_count;
 };
 gleaner_type gleaner_tailed(gleaner_heap *heap, const struct gleaner_tail *tail,
                             char *message, size_t message_bytes);
 
 /* Types whose slots only a function can find. `trace` calls visitor->visit for
-   each slot of the object. The functions run while all threads are stopped,
-   several at once, also for dead objects. They allocate nothing, with malloc
-   neither; they take no lock that a thread of the program may hold; they read
-   no slot and not the first 8 bytes of an object, and follow no pointer to what
-   a finalizer frees; and they say the same each time: each slot once, and the
-   size that was allocated. What `size` reads is written before the first
-   allocation or poll behind that of the object. */
+   each slot of the object. `trace` and `size` run while all threads are
+   stopped, on several threads at once, and also for dead objects. They must
+   keep these rules:
+
+   They allocate nothing, neither in the heap nor with malloc. They take no lock
+   that a thread of the program may hold.
+
+   They may read only data of the object that is not a slot, and not its first 8
+   bytes. They follow no pointer to anything that a finalizer frees.
+
+   They give the same answer each time. `trace` visits each slot exactly once.
+   `size` returns the size with which the object was allocated; what it reads
+   must be written before the first allocation or poll after the object's own
+   allocation. */
 struct gleaner_visitor {
     void (*visit)(struct gleaner_visitor *visitor, void *slot);
 };
 struct gleaner_traced {
-    size_t bytes;   /* of an object, or of its head */
+    size_t bytes;   /* of an object, or of its head if it has elements */
     size_t element; /* bytes of an element, 0 for none: as in gleaner_tail */
-    size_t (*size)(void *data, const void *object); /* if not NULL, it says */
+    size_t (*size)(void *data, const void *object); /* or NULL */
     void (*trace)(void *data, void *object, struct gleaner_visitor *visitor);
-    void *data; /* what both are given; lasts as long as the heap */
+    void *data; /* passed to both; must last as long as the heap */
 };
 gleaner_type gleaner_traced_type(gleaner_heap *heap,
                                  const struct gleaner_traced *traced,
@@ -198,8 +223,9 @@ static inline void *gleaner_object(gleaner_value value)
 {
     return (value & 1) != 0 ? NULL : (void *)(uintptr_t)value;
 }
-/* 63 bits, or 31 with compressed references, where a slot keeps no more of a
-   larger one; with GLEANER_DEBUG defined its store ends the process. */
+/* An integer has 63 bits. With compressed references a slot keeps 31 of them,
+   and larger integers lose the rest; with GLEANER_DEBUG defined, storing one
+   ends the process. */
 static inline gleaner_value gleaner_integer(int64_t number)
 {
     return (uint64_t)number << 1 | 1;
@@ -215,68 +241,76 @@ static inline int64_t gleaner_number(gleaner_value value)
 
 /* ---- mutators ------------------------------------------------------------ */
 
-/* A frame of the shadow stack; `count` values follow it in memory. */
+/* A frame of the shadow stack. Its `count` values follow it in memory. */
 struct gleaner_frame {
     struct gleaner_frame *previous;
     size_t count;
 };
 
-/* Where compiled code was left; all 0 when none is on the stack. */
+/* Where compiled code was left. All fields are 0 when no compiled code is on
+   the stack. */
 struct gleaner_anchor {
     uintptr_t frame_pointer, program_counter, stack_pointer;
 };
 
-/* The published fields of a mutator. Code reads them; of them it writes only
-   `cursor` (by allocating), `frames`, `anchor` and `embedder`. */
+/* The published fields of a mutator. Code may read all of them. It may write
+   only `cursor` (by allocating), `frames`, `anchor` and `embedder`. */
 typedef struct gleaner_mutator {
     uintptr_t cursor, limit;      /* the buffer for allocation */
-    volatile uint32_t poll;       /* not 0: call gleaner_poll_slowly */
+    volatile uint32_t poll;       /* if not 0, call gleaner_poll_slowly */
     uint32_t slot_bytes;          /* 8, or 4 */
-    uintptr_t base;               /* what compressed references count from */
+    uintptr_t base;               /* compressed references count from here */
     uintptr_t cards;              /* the card of address a is at cards + a / 512 */
     struct gleaner_frame *frames; /* the newest frame, or NULL */
     struct gleaner_anchor anchor; /* for the root visitor */
     void *embedder;               /* yours */
     uint32_t zeroes;              /* 0 while the buffer is zero already */
-    uint32_t windows;             /* how many are open */
+    uint32_t windows;             /* how many windows are open */
     /* How arrays lie in memory; see gleaner_fast_paths. */
     uintptr_t first_n;
     uint32_t arraylet_shift, pointer_shift;
     uintptr_t pointer_base;
     uint64_t zero_pointer;
-    uintptr_t whole_bytes; /* larger arrays: call */
+    uintptr_t whole_bytes; /* to allocate a larger array, call */
 } gleaner_mutator;
 
-/* What gleaner_attach calls. */
+/* For gleaner_attach only. */
 gleaner_mutator *gleaner_attach_knowing(gleaner_heap *heap, size_t first_n);
 
-/* The calling thread becomes a mutator; NULL when the system gives no memory,
-   which a line on the standard error stream explains, and in a thread that has
-   ended (see below).
-   A thread that is one of this heap already detaches first, or is in a blocking
-   region of that mutator; else the process ends with a message. */
+/* The calling thread becomes a mutator. The answer is NULL if the system gives
+   no memory, which a line on the standard error stream explains, and in a
+   thread that has ended (see below).
+
+   A thread that is already a mutator of this heap must first detach, or be in a
+   blocking region of that mutator. Otherwise the process ends with a
+   message. */
 static inline gleaner_mutator *gleaner_attach(gleaner_heap *heap)
 {
     return gleaner_attach_knowing(heap, gleaner_known_first_n());
 }
-/* The calling thread stops being a mutator, inside a blocking region or not.
-   Nothing happens if the mutator is not one of this thread's any more.
+/* The calling thread stops being a mutator, inside a blocking region or
+   outside. Nothing happens if the mutator is no longer one of this thread's.
 
-   A thread that ends attached, however it ends, is detached from all its heaps
-   in the last of the rounds in which the C library calls the destructors of
-   thread-specific data. Yours come before, as a rule, and C++'s thread_local
-   objects always; they may use and detach the mutator, if the thread has left
-   its frames. No collection looks at frames of a thread that is detached; but
-   a thread that ends inside a blocking region leaves its frames before, in a
-   cleanup handler if it may be cancelled there, since others collect while its
-   stack goes. A thread that attaches for the first time in such a
-   destructor detaches there: it is detached in the next round, if there is one;
-   if not, a collection finds that it is gone, a tenth of a second late.
-   What the process's first thread has attached is not detached when it returns
-   from main. */
+   A thread that ends attached, in whatever way, is detached from all its heaps.
+   This happens in the last round in which the C library calls the destructors
+   of thread-specific data. Your own destructors usually run before that, and
+   those of C++ thread_local objects always do. They may use the mutator and
+   detach it, if the thread has left its frames.
+
+   No collection looks at the frames of a detached thread. A thread that ends
+   inside a blocking region must leave its frames first, since others collect
+   while its stack goes away. If it may be cancelled there, a cleanup handler
+   must leave them.
+
+   A thread that attaches for the first time in a destructor should also detach
+   there. Otherwise it is detached in the next round of destructors. If there is
+   no further round, a collection finds after a tenth of a second that the
+   thread is gone.
+
+   The process's first thread is not detached when it returns from main. */
 void gleaner_detach(gleaner_mutator *mutator);
 
-/* What a thread is for: docs/placement.md. */
+/* What a thread is for; see docs/placement.md. */
 typedef enum gleaner_role {
     GLEANER_ROLE_APPLICATION,
     GLEANER_ROLE_MAIN,
@@ -289,31 +323,42 @@ typedef enum gleaner_role {
     GLEANER_ROLE_FINALIZER,
     GLEANER_ROLE_VM
 } gleaner_role;
-/* Registers what the calling thread is for, which need not be a mutator. Its name
-   becomes "gleaner-" and the role's, of which the kernel keeps 15 bytes: by that
-   `gleaner place` knows what to place where. False for a number that is no role. */
+/* Registers what the calling thread is for. The thread need not be a mutator.
+   Its name becomes "gleaner-" and the name of the role, of which the kernel
+   keeps 15 bytes. From this name `gleaner place` knows where to run the thread.
+   The answer is false if the number is no role. */
 bool gleaner_set_thread_role(gleaner_role role);
 
-/* Between the two the thread may block and must not use the heap, while
-   others collect. Regions nest: the outermost counts. A call that allocates,
-   collects, walks, copies elements or makes a handle in a region ends the
-   process with a message, as does an end without a beginning, and a poll when a
-   collection waits for it (with GLEANER_DEBUG each). Totals may be asked for. A thread that is a
-   mutator of two heaps uses the one inside a blocking region of the other, or two
-   threads may wait for each other. */
+/* Between these two calls the thread may block, and others may collect. It must
+   not use the heap. Regions nest: only the end of the outermost one lets the
+   thread use the heap again.
+
+   A call in a region that allocates, collects, walks, copies elements or makes
+   a handle ends the process with a message. So does a poll if a collection
+   waits for it, or any poll with GLEANER_DEBUG defined, and so does an end
+   without a beginning. gleaner_get_totals is allowed.
+
+   A thread that is a mutator of two heaps must be in a blocking region of the
+   one while it uses the other; otherwise two threads may wait for each
+   other. */
 void gleaner_blocking_begin(gleaner_mutator *mutator);
 void gleaner_blocking_end(gleaner_mutator *mutator);
 
 /* fork: the child has all heaps as they were, and the mutators of the thread
-   that forked; those of other threads are gone, with their roots. Nothing that
-   this thread holds moves in a fork, which waits until the other threads poll,
-   allocate slowly or block. In the child heaps are used, collected and freed as
-   anywhere: the first collection starts the collector's threads again. No fork
-   in `visit` of gleaner_walk, nor in a signal handler, nor while another thread
-   makes the process's first heap. Handlers of pthread_atfork that were
-   registered before that use no heap: theirs run while all heaps are held. Before glibc 2.36 a thread that forks holds a lock of
-   the C library while such handlers run, so two mutators that fork at once wait
-   for each other for ever there: fork in a blocking region, or one at a time. */
+   that forked. The mutators of other threads are gone, with their roots.
+   Nothing that the forking thread holds moves in a fork. The fork waits until
+   the other mutators poll, allocate slowly or block. In the child, heaps are
+   used, collected and freed as in any process; its first collection starts the
+   collector's threads again.
+
+   Do not fork in `visit` of gleaner_walk, in a signal handler, or while another
+   thread makes the process's first heap. Handlers of pthread_atfork that were
+   registered before the first heap was made must not use a heap: they run while
+   the fork holds all heaps.
+
+   Before glibc 2.36, a thread that forks holds a lock of the C library while
+   such handlers run. Two mutators that fork at once then wait for each other
+   for ever: fork in a blocking region, or one thread at a time. */
 
 #define GLEANER_FRAME(mutator, name, n)                                        \
     struct {                                                                   \
@@ -325,8 +370,8 @@ void gleaner_blocking_end(gleaner_mutator *mutator);
     for (size_t name##_index = 0; name##_index < (n); name##_index++)          \
         name.values[name##_index] = 0;                                         \
     (mutator)->frames = &name.frame
-/* Frames are left in the reverse order; a frame that was left and is found on
-   the stack again ends the process with a message. */
+/* Leave frames in the reverse order. A frame that was left and is still found
+   on the shadow stack ends the process with a message. */
 #define GLEANER_LEAVE(mutator, name)                                           \
     ((mutator)->frames = name.frame.previous,                                  \
      (void)(*(volatile size_t *)&name.frame.count = (size_t)-1))
@@ -344,12 +389,13 @@ void *gleaner_allocate_array_initialized_slowly(gleaner_mutator *mutator,
                                                 uint32_t length, size_t bytes);
 void gleaner_poll_slowly(gleaner_mutator *mutator);
 
-/* Larger objects have pages of their own and never move; of an array in pieces
-   the spine is an object, which is smaller than the array. */
+/* Objects of more bytes have pages of their own and never move. Of an array in
+   pieces only the spine counts, which is smaller than the array. */
 #define GLEANER_LARGE 16384
 
-/* For generated code: room in the buffer for an object of `bytes` bytes, a
-   multiple of 8, or 0; always 0 for objects of more than `most` bytes. */
+/* For generated code: the address of room in the buffer for an object of
+   `bytes` bytes, a multiple of 8. The answer is 0 if there is no room, or if
+   `bytes` is more than `most`. */
 static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes,
                                      size_t most)
 {
@@ -362,7 +408,7 @@ static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes,
     __builtin_prefetch((void *)(object + 512), 1);
     return object;
 }
-/* The same, zero behind the first 8 bytes, which the header takes. */
+/* The same, with zeros after the first 8 bytes, which the header takes. */
 static inline uintptr_t gleaner_zero_room(gleaner_mutator *mutator, size_t bytes,
                                           size_t most)
 {
@@ -372,8 +418,8 @@ static inline uintptr_t gleaner_zero_room(gleaner_mutator *mutator, size_t bytes
         __builtin_memset((void *)(object + 8), 0, bytes - 8);
     return object;
 }
-/* What `most` is of an array: larger ones need not lie in one piece. It is
-   GLEANER_LARGE of other objects. */
+/* The value of `most` for an array: a larger array need not lie in one piece.
+   For other objects it is GLEANER_LARGE. */
 static inline size_t gleaner_whole_bytes(const gleaner_mutator *mutator)
 {
     size_t first_n = gleaner_known_first_n();
@@ -382,8 +428,8 @@ static inline size_t gleaner_whole_bytes(const gleaner_mutator *mutator)
         return mutator->whole_bytes;
     return first_n < GLEANER_LARGE - 16 ? first_n + 16 : GLEANER_LARGE;
 }
-/* With GLEANER_DEBUG: an object that has not the size that its type, and its
-   length, say ends the process, at the latest here. */
+/* With GLEANER_DEBUG, an object whose size is not that of its type and length
+   ends the process, here at the latest. */
 #ifdef GLEANER_DEBUG
 void gleaner_check_size(gleaner_mutator *mutator, gleaner_type type,
                         bool has_length, uint32_t length, size_t bytes);
@@ -404,15 +450,16 @@ static inline void *gleaner_begin_array(uintptr_t object, gleaner_type type,
     return gleaner_begin(object, type);
 }
 
-/* `bytes` rounded up to a multiple of 8. Sizes that do not fit into a word, here
-   and below, are as large as no heap is: allocation answers NULL. */
+/* `bytes` rounded up to a multiple of 8. A size that does not fit into a word
+   becomes one that no heap has, here and below, so the allocation answers
+   NULL. */
 static inline size_t gleaner_rounded(size_t bytes)
 {
     return bytes > SIZE_MAX - 7 ? SIZE_MAX - 7 : (bytes + 7) & ~(size_t)7;
 }
 
-/* A fresh object of a structure of so many bytes; NULL when the heap is full
-   even after collecting everything. */
+/* A fresh object of a structure of `bytes` bytes. The answer is NULL if the
+   heap is full even after collecting everything. */
 static inline void *gleaner_allocate(gleaner_mutator *mutator,
                                      gleaner_type type, size_t bytes)
 {
@@ -424,7 +471,8 @@ static inline void *gleaner_allocate(gleaner_mutator *mutator,
                        : gleaner_allocate_slowly(mutator, type, rounded);
 }
 
-/* Bytes of an object with elements behind a head, and of an array. */
+/* The bytes of an object with `length` elements behind a head, and of an
+   array. */
 static inline size_t gleaner_tailed_bytes(uint32_t length, size_t head,
                                           size_t element)
 {
@@ -440,10 +488,12 @@ static inline size_t gleaner_array_bytes(uint32_t length, size_t element_bytes)
     return gleaner_tailed_bytes(length, 16, element_bytes);
 }
 
-/* A fresh array; NULL when the heap is full. Slots have
-   mutator->slot_bytes bytes. The functions for arrays are not for types with a
-   head (gleaner_tailed), whose objects they make too small: that is noticed with
-   GLEANER_DEBUG, and always of pinned and immortal arrays. */
+/* A fresh array, or NULL when the heap is full. For an array of slots
+   `element_bytes` is mutator->slot_bytes.
+
+   The functions for arrays are not for types with a head (gleaner_tailed),
+   because they would make the object too small. This mistake is noticed with
+   GLEANER_DEBUG, and always for pinned and immortal arrays. */
 static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
                                            gleaner_type type, uint32_t length,
                                            size_t element_bytes)
@@ -458,7 +508,8 @@ static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
                : gleaner_allocate_array_slowly(mutator, type, length, bytes);
 }
 
-/* A fresh object of a type with `length` elements behind a head. */
+/* A fresh object of a type with a head, with `length` elements behind it, or
+   NULL when the heap is full. */
 static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
                                             gleaner_type type, uint32_t length,
                                             size_t head, size_t element)
@@ -472,10 +523,11 @@ static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
                : gleaner_allocate_array_slowly(mutator, type, length, bytes);
 }
 
-/* The same for a caller who writes every byte of the fields, up to the end of
-   the last 8 bytes, or every element of the array, before the next allocation or
-   poll: nothing is zeroed for it. Slots are written with gleaner_initialize or
-   gleaner_store, elements with the functions that initialize them. */
+/* The same, but nothing is zeroed. Before the next allocation or poll the
+   caller must write every byte of the fields, up to the end of the last 8
+   bytes, or every element of the array. It writes slots with gleaner_initialize
+   or gleaner_store, and elements with the functions that initialize
+   elements. */
 static inline void *gleaner_allocate_initialized(gleaner_mutator *mutator,
                                                  gleaner_type type,
                                                  size_t bytes)
@@ -505,23 +557,29 @@ gleaner_allocate_array_initialized(gleaner_mutator *mutator, gleaner_type type,
     return gleaner_begin_array(object, type, length);
 }
 
-/* A fresh object or array of zeros that never moves, however small: for calls
-   that keep its address. The array lies in one piece. Large objects never move
-   anyway, and large arrays neither that lie in one piece. Objects of
-   gleaner_tailed cannot be pinned: large ones alone never move. */
+/* A fresh object or array of zeros that never moves, however small it is: for
+   calls that keep its address. The array lies in one piece. Large objects never
+   move anyway, nor do large arrays that lie in one piece. An object of a
+   gleaner_tailed type cannot be pinned; it stays in place only if it is
+   large. */
 void *gleaner_allocate_pinned(gleaner_mutator *mutator, gleaner_type type,
                               size_t bytes);
 void *gleaner_allocate_array_pinned(gleaner_mutator *mutator, gleaner_type type,
                                     uint32_t length, size_t element_bytes);
 
 /* A fresh array of zeros that lives as long as its heap: for tables that a
-   runtime has to its end. One in pieces has all its arraylets from the start,
-   and keeps them to itself: no store into it takes memory of the heap, so none
-   fails. While it is not large it may move as any other, and nobody tells where
-   it is: what refers to it is in a root or in an object, as if it could die.
-   Each takes a place in the heap's table of handles (some four million
-   in a large heap, a quarter of its bytes in a small one), but
-   gleaner_heap_free does not wait for it. NULL when either is full. */
+   runtime keeps to its end. An immortal array in pieces has all its arraylets
+   from the start and shares none of them. Stores into it therefore take no
+   memory of the heap, and cannot fail.
+
+   An immortal array that is not large may move, like any other object. Refer to
+   it from a root or from an object, as if it could die: nothing else tells
+   where it is.
+
+   Each immortal array takes a place in the heap's table of handles, but
+   gleaner_heap_free does not wait for it. The table has some four million
+   places in a large heap; in a small heap it may take a quarter of the heap's
+   bytes. The answer is NULL when the heap or the table is full. */
 void *gleaner_allocate_array_immortal(gleaner_mutator *mutator,
                                       gleaner_type type, uint32_t length,
                                       size_t element_bytes);
@@ -537,7 +595,8 @@ static inline uint32_t gleaner_length(const void *array)
     return *(const uint32_t *)((const char *)array + 8);
 }
 
-/* Of compressed references: the word of a slot that holds a value, and back. */
+/* Compressed references: from a value to the word that a slot holds, and
+   back. */
 #ifdef GLEANER_DEBUG
 void gleaner_no_integer(gleaner_value value);
 #define GLEANER_FITS(value)                                                    \
@@ -574,9 +633,10 @@ static inline gleaner_value gleaner_load(const gleaner_mutator *mutator,
                                                   __ATOMIC_ACQUIRE));
 }
 
-/* Writes the slot at `offset` of a fresh object: one that is not pinned, since
-   whose allocation this mutator has not allocated, polled or blocked. What is
-   young needs no write barrier. */
+/* Writes the slot at `offset` of a fresh object without the write barrier,
+   which a young object does not need. The object is not pinned, and this
+   mutator has not allocated, polled or blocked since it allocated the
+   object. */
 static inline void gleaner_initialize(gleaner_mutator *mutator, void *object,
                                       size_t offset, gleaner_value value)
 {
@@ -599,7 +659,8 @@ static inline void gleaner_store(gleaner_mutator *mutator, void *object,
     *(volatile uint8_t *)(mutator->cards + (slot >> 9)) = 1;
 }
 
-/* A number that stays the same as long as the object lives: 1 to 2^28 - 1. */
+/* A number from 1 to 2^28 - 1 that stays the same as long as the object
+   lives. */
 uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
 
 /* ---- elements of arrays -------------------------------------------------- */
@@ -608,11 +669,12 @@ uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
 
 /* ---- collections --------------------------------------------------------- */
 
-/* In loops without allocation, so that other threads need not wait. */
+/* Call this in loops that do not allocate, so that other threads need not wait
+   for a collection. */
 static inline void gleaner_poll(gleaner_mutator *mutator)
 {
 #ifdef GLEANER_DEBUG
-    /* Which ends the process in a window and in a blocking region. */
+    /* Ends the process in a window or a blocking region. */
     gleaner_poll_slowly(mutator);
 #else
     if (mutator->poll != 0)
@@ -620,14 +682,15 @@ static inline void gleaner_poll(gleaner_mutator *mutator)
 #endif
 }
 
-/* Collects the young generation, or everything. */
+/* Collects everything, or only the young generation. */
 void gleaner_collect(gleaner_mutator *mutator, bool everything);
 
 /* Stops all other mutators and visits every object once; nothing moves
-   meanwhile. It begins with a poll: another thread may collect first, so what the
-   caller needs afterwards, or looks for in `visit`, is in a root. Objects that died since the last collection may be among them.
-   `visit` uses no mutator, attaches to no heap, waits for no other thread and
-   does not longjmp. */
+   meanwhile. Objects that died since the last collection may be among those
+   visited. A walk begins with a poll, so another thread may collect first.
+   Whatever the caller needs afterwards, or looks for in `visit`, must therefore
+   be in a root. `visit` must not use a mutator, attach to a heap, wait for
+   another thread, or leave by longjmp. */
 void gleaner_walk(gleaner_mutator *mutator,
                   void (*visit)(void *data, void *object, size_t bytes),
                   void *data);
@@ -636,10 +699,10 @@ struct gleaner_totals {
     uint64_t scavenges, full_collections;
     uint64_t stopped_ns, longest_stop_ns;
     uint64_t survived_bytes, promoted_bytes;
-    /* Until the last collection, without what each allocation zeroes itself:
-       what mutators zeroed, what zeroing threads zeroed; the processor time of
-       the ones and of the others for it, sampled; and how long mutators waited
-       for zeroing threads. */
+    /* Zeroing up to the last collection, without what each allocation zeroes
+       itself. Bytes: those that mutators zeroed, and those that zeroing threads
+       zeroed ahead. Processor time for each, sampled. And how long mutators
+       waited for zeroing threads. */
     uint64_t zeroed_bytes, zeroed_ahead_bytes;
     uint64_t zeroing_ns, zeroing_ahead_ns, stalled_ns;
     /* How often collections looked at the key of an ephemeron. */
@@ -647,14 +710,14 @@ struct gleaner_totals {
 };
 void gleaner_get_totals(gleaner_mutator *mutator, struct gleaner_totals *into);
 /* Collects everything, and writes the report of option array-report to the
-   standard error stream: what arrays there are, and what cutting them into
-   pieces saves. False without that option. */
+   standard error stream: which arrays there are, and what cutting them into
+   pieces saves. Answers false if the option is not set. */
 bool gleaner_print_array_report(gleaner_mutator *mutator);
-/* Bytes in use, by objects dead or alive and by buffers. */
+/* Bytes in use: by objects, dead or alive, and by buffers. */
 size_t gleaner_used(const gleaner_heap *heap);
 
 /* What happened in one phase of a collection. `phase` is copy, mark, slide and
-   so on; what bytes and objects count is that phase's. */
+   the like. What `bytes` and `objects` count depends on the phase. */
 struct gleaner_event {
     const char *phase, *reason;
     uint64_t collection, start_ns, duration_ns, bytes, objects;
@@ -664,15 +727,15 @@ struct gleaner_collection {
     uint64_t number;     /* from 1 */
     const char *reason;  /* why there was one */
     uint64_t stopped_ns; /* how long all threads were stopped */
-    bool everything;     /* or the young generation alone */
+    bool everything;     /* false: only the young generation */
     size_t event_count;
     const struct gleaner_event *events; /* the phases, in their order */
 };
-/* Has each collection told to `listener` when it is over and the other threads
-   run again; what it is given lasts as long as the call. It may be called by
-   several threads at once. It must not use a mutator of this heap, but for its
-   totals, nor leave by longjmp. It may attach another. It lasts as long as the
-   heap. */
+/* Calls `listener` after each collection, when the other threads run again.
+   `of` is valid only during the call. Several threads may call the listener at
+   once. It may take totals with a mutator of this heap, but must not use one
+   otherwise. It may attach to another heap. It must not leave by longjmp. The
+   listener stays until the heap ends. */
 void gleaner_add_listener(gleaner_heap *heap,
                           void (*listener)(void *data,
                                            const struct gleaner_collection *of),
@@ -680,14 +743,15 @@ void gleaner_add_listener(gleaner_heap *heap,
 
 /* ---- for a compiler ------------------------------------------------------ */
 
-/* What the inline functions of this header would be with the numbers of one
-   heap: a compiler emits them with these as constants. Check `barrier` and
-   `arrays` first, and call the functions for what is not known. */
+/* The numbers of one heap that the inline functions of this header read at run
+   time. A compiler emits the same code with them as constants. It checks
+   `barrier` and `arrays` first, and calls the functions where it does not know
+   a value. */
 enum {
     GLEANER_BARRIER_CARDS = 1,
     GLEANER_ARRAYS_CONTIGUOUS = 1, /* in one piece */
-    GLEANER_ARRAYS_ZRAY = 2,       /* in pieces: see first_n */
-    GLEANER_ARRAYS_GUARDED = 3     /* call for each access to an element */
+    GLEANER_ARRAYS_ZRAY = 2,       /* some in pieces: see first_n */
+    GLEANER_ARRAYS_GUARDED = 3     /* each access to an element calls */
 };
 struct gleaner_fast_paths {
     uint32_t version, bytes; /* GLEANER_INTERFACE; bytes of this record */
@@ -698,7 +762,7 @@ struct gleaner_fast_paths {
     uint64_t header_bits;
     uint32_t type_shift;
     uint32_t granule;       /* sizes of objects are multiples of it */
-    uint32_t fresh_is_zero; /* else allocation zeroes the object */
+    uint32_t fresh_is_zero; /* if 0, allocation zeroes the object */
     uint32_t arrays;        /* how arrays lie in memory */
     uint32_t length_offset, elements_offset;
     /* A slot holds (reference - slot_base) >> slot_shift; low bit 1: integer. */
@@ -708,40 +772,49 @@ struct gleaner_fast_paths {
     uint32_t barrier, card_shift;
     uint64_t card_base;
     uint32_t card_dirty;
-    uint32_t large_bytes; /* larger objects, no arrays: call */
+    uint32_t large_bytes; /* to allocate a larger object, call; arrays: below */
     uint32_t zeroes_offset; /* in a mutator: 0 while its buffer is zero already */
-    uint32_t whole_bytes;   /* larger arrays: call */
-    /* Bytes of the elements of each array that lie at elements_offset. An access
-       that ends beyond them calls. A load need not, and a store that keeps to
-       what follows need not either: if the header's spine_bit is 0, the array
-       lies in one piece; else of an offset into the elements, minus first_n,
-       what is above arraylet_shift is the number of a pointer. These lie at
-       elements_offset + first_n, have 2^pointer_shift bytes, are loaded by an
-       acquire, and lead to pointer_base + ((pointer & ~taint_bit) << slot_shift),
-       to which the rest of the offset is added. Behind zero_pointer all is zero.
-       A store calls if the pointer has the taint_bit. A pointer is not used
-       behind the next poll or call. */
+    uint32_t whole_bytes;   /* to allocate a larger array, call */
+    /* Bytes of the elements of each array that lie at elements_offset. An
+       access that ends beyond these bytes calls the functions for elements.
+
+       A load beyond first_n need not call. If the spine_bit of the array's
+       header is 0, the array lies in one piece. Otherwise subtract first_n from
+       the element's offset, counted from the first element. What is above
+       arraylet_shift is the number of a pointer, and what is below is an offset
+       in an arraylet. The pointers lie at elements_offset + first_n and have
+       2^pointer_shift bytes each. Load one by an acquire; its arraylet begins
+       at
+         pointer_base + ((pointer & ~taint_bit) << slot_shift).
+       If the pointer is zero_pointer, everything in its arraylet is zero.
+
+       A store may go to the same address if the taint_bit of the pointer is 0,
+       and calls if it is 1. A pointer must not be used after the next poll or
+       call. */
     uint64_t first_n;
     uint32_t arraylet_shift, pointer_shift;
     uint64_t pointer_base, zero_pointer, spine_bit;
-    /* In a mutator: the same numbers, for code that is for any heap. That of
-       pointer_shift is of no use with GLEANER_ARRAYS_GUARDED. */
+    /* Offsets in a mutator of the same numbers, for code that serves any heap.
+       That of pointer_shift is of no use with GLEANER_ARRAYS_GUARDED. */
     uint32_t first_n_offset, whole_bytes_offset, arraylet_shift_offset;
     uint32_t pointer_shift_offset, pointer_base_offset;
     uint32_t taint_bit;
 };
-/* Fills `bytes` bytes, which are sizeof(struct gleaner_fast_paths); what this
-   library does not know is 0. */
+/* Fills the record. `bytes` is sizeof(struct gleaner_fast_paths). Fields that
+   this library does not know are 0. */
 void gleaner_get_fast_paths(const gleaner_heap *heap,
                             struct gleaner_fast_paths *into, size_t bytes);
 
-/* Has the roots in compiled frames visited: for each stopped mutator `visit` is
-   called, finds the frames from mutator->anchor and a stack map, and calls
-   visitor->visit for each root slot, 8 bytes wide. Compiled code writes the
-   anchor before it calls what may poll. `visit` keeps what is asked of the
-   functions of gleaner_traced; it is called several times in a collection and
-   for several mutators at once. NULL for none. Call this before the first thread
-   attaches, or while the calling thread is no mutator. */
+/* Sets the function that visits the roots in compiled frames. A collection
+   calls `visit` for each stopped mutator. `visit` finds the frames from
+   mutator->anchor and a stack map, and calls visitor->visit for each root slot,
+   8 bytes wide. Compiled code writes the anchor before it calls anything that
+   may poll.
+
+   `visit` keeps the rules for the functions of gleaner_traced. A collection
+   calls it several times, and for several mutators at once. NULL removes the
+   function. Call this before the first thread attaches, or while the calling
+   thread is no mutator. */
 void gleaner_set_root_visitor(gleaner_heap *heap,
                               void (*visit)(void *data,
                                             const gleaner_mutator *mutator,
@@ -750,31 +823,42 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
 
 /* ---- handles, weak references, ephemerons, finalizers -------------------- */
 
-/* What a collection finds dead goes in this order. Ephemerons keep the values of
-   keys that live. Then weak references to the dead become null: also those to
-   objects with finalizers, and to what these alone reach. Then dead objects with
-   finalizers come to life again, with all that they reach, also through
-   ephemerons; all at once, even one to which another of them refers, and in no
-   particular order. Ephemerons whose keys are dead even then become null. So a
-   weak reference to what is handed out is null already, and an ephemeron of it
-   holds until it dies again. A collection of the young generation does this to
-   young objects, one of everything to all. */
+/* A collection treats what it finds dead in this order:
 
-/* A handle keeps what it holds alive until it is freed, by any thread. All
-   kinds: NULL when the heap has as many as it can. */
+   1. Ephemerons keep the values of keys that live.
+
+   2. Weak references to the dead become null. So do those to dead objects with
+   finalizers, and to objects that only these reach.
+
+   3. Dead objects with finalizers come to life again, with all that they reach,
+   also through ephemerons. They come back all at once, even one to which
+   another of them refers, and are handed out in no particular order.
+
+   4. Ephemerons whose keys are dead even then become null.
+
+   So when an object is handed out, weak references to it are null already,
+   while an ephemeron with that key holds until the key dies again. A collection
+   of the young generation does this for young objects, a collection of
+   everything for all. */
+
+/* A handle keeps what it holds alive until the handle is freed. Any thread may
+   free it. The functions that make handles, weak references and ephemerons
+   answer NULL when the heap has no room for another one. */
 typedef struct gleaner_handle gleaner_handle;
 gleaner_handle *gleaner_handle_new(gleaner_mutator *mutator,
                                    gleaner_value value);
 gleaner_value gleaner_handle_get(const gleaner_handle *handle);
 void gleaner_handle_free(gleaner_handle *handle);
 
-/* Refers to an object without keeping it alive; 0 once it is dead. */
+/* A weak reference refers to an object without keeping it alive. It holds 0
+   once the object is dead. */
 typedef struct gleaner_weak gleaner_weak;
 gleaner_weak *gleaner_weak_new(gleaner_mutator *mutator, void *object);
 gleaner_value gleaner_weak_get(const gleaner_weak *weak);
 void gleaner_weak_free(gleaner_weak *weak);
 
-/* Keeps a value alive as long as its key, which is not null, lives; both 0 once that is dead. */
+/* An ephemeron keeps a value alive as long as its key lives. The key is not
+   null. Both are 0 once the key is dead. */
 typedef struct gleaner_ephemeron gleaner_ephemeron;
 gleaner_ephemeron *gleaner_ephemeron_new(gleaner_mutator *mutator, void *key,
                                          void *value);
@@ -782,11 +866,12 @@ gleaner_value gleaner_ephemeron_key(const gleaner_ephemeron *ephemeron);
 gleaner_value gleaner_ephemeron_value(const gleaner_ephemeron *ephemeron);
 void gleaner_ephemeron_free(gleaner_ephemeron *ephemeron);
 
-/* When nothing refers to the object any more, gleaner_next_finalizable hands
-   it out once, alive again; once for each time that it was added. False when the
-   heap has as many as it can. */
+/* When nothing refers to the object any more, gleaner_next_finalizable hands it
+   out once, alive again. An object that was added several times is handed out
+   as many times. The answer is false when the heap has no room for another
+   finalizer. */
 bool gleaner_add_finalizer(gleaner_mutator *mutator, void *object);
-/* NULL when none is ready. */
+/* The next object that is ready to be finalized, or NULL. */
 void *gleaner_next_finalizable(gleaner_mutator *mutator);
 
 #ifdef __cplusplus

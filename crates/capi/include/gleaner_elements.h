@@ -8,19 +8,19 @@
 #error "include gleaner.h"
 #endif
 
-/* Arrays of slots and of primitives are read and written by these functions
-   alone. A load neither collects nor fails. What stores takes the mutator and is
-   like an allocation: it may collect, so references that are needed afterwards
-   are in roots (what it is given need not be), and it answers false when the heap
-   is full; then nothing is stored. It does either only of an array that does not
-   lie in one piece.
+/* Arrays of slots and of primitives are read and written only by these
+   functions. A load neither collects nor fails. A function that stores takes
+   the mutator and behaves like an allocation. It may collect, so keep
+   references that you need afterwards in roots; its own arguments need not be
+   in one. It answers false when the heap is full, and has then stored nothing.
+   Stores into an array that lies in one piece neither collect nor fail.
 
-   That an index or a range lies in the array, and that the array has such
-   elements, is the caller's promise. With GLEANER_DEBUG defined indexes, ranges
-   and the steps of cursors are checked, and a wrong one ends the process with a
-   message, as does a store through a cursor that only reads; the size of elements
-   is not checked. gleaner_copy_elements, gleaner_compare_elements and
-   gleaner_pinned_elements check always, the size too. */
+   The caller promises that an index or a range lies in the array, and that the
+   array has elements of that kind. With GLEANER_DEBUG defined, indexes, ranges
+   and the steps of cursors are checked. A wrong one ends the process with a
+   message, and so does a store through a cursor that only reads. The size of
+   elements is not checked. gleaner_copy_elements, gleaner_compare_elements and
+   gleaner_pinned_elements always check everything, the size of elements too. */
 
 #ifdef GLEANER_DEBUG
 #define GLEANER_IN_ARRAY(array, index, count)                                  \
@@ -37,17 +37,19 @@
 #define GLEANER_HAS_NEXT(cursor) ((void)0)
 #define GLEANER_MAY_WRITE(cursor) ((void)0)
 #endif
-/* Ends the process with a message about a range that an array does not have. */
+/* Ends the process with a message about a range that the array does not
+   have. */
 void gleaner_no_elements(const void *array, uint32_t index, uint32_t count);
-/* The same about a cursor that goes on behind its range, which ends at `end`. */
+/* The same, about a cursor that goes beyond its range, which ends at `end`. */
 void gleaner_cursor_ended(uint32_t end);
-/* The same about a store through a cursor of gleaner_cursor_begin. */
+/* The same, about a store through a cursor of gleaner_cursor_begin. */
 void gleaner_cursor_only_reads(void);
-/* The same about code for other arrays than those of this heap. */
+/* The same, about code that was compiled for other arrays than this heap
+   has. */
 void gleaner_cut_differently(const gleaner_mutator *mutator, size_t first_n);
 
-/* For the functions below only: where an element of an array in one piece lies,
-   and whether so many of any array do from `index` on. */
+/* For the functions below only: where an element lies in an array in one piece,
+   and whether `count` elements from `index` on lie there in any array. */
 #define GLEANER_ELEMENT(array, index, bytes)                                   \
     ((uintptr_t)(array) + 16 + (uintptr_t)(index) * (bytes))
 static inline bool gleaner_is_near(const gleaner_mutator *mutator,
@@ -64,7 +66,8 @@ static inline bool gleaner_is_near(const gleaner_mutator *mutator,
     return end <= (known != 0 ? known : mutator->first_n);
 }
 
-/* What they call where that is not so: `bits` are those of a primitive. */
+/* The functions below call these where that is not known. `bits` are those of a
+   primitive. */
 struct gleaner_piece {
     uintptr_t at, end;
 };
@@ -99,7 +102,7 @@ void *gleaner_take_for_writing(gleaner_mutator *mutator, void *array,
                                uint32_t index, uint32_t count,
                                size_t element_bytes);
 
-/* Where an element lies, to be read, or initialized. */
+/* Where an element lies, to be read or initialized. */
 static inline uintptr_t gleaner_place(const gleaner_mutator *mutator,
                                       const void *array, uint32_t index,
                                       size_t element_bytes)
@@ -110,7 +113,8 @@ static inline uintptr_t gleaner_place(const gleaner_mutator *mutator,
                : gleaner_far_element(mutator, array, index, element_bytes);
 }
 
-/* With GLEANER_DEBUG: an integer that no slot has room for. */
+/* With GLEANER_DEBUG, an integer that does not fit into a slot ends the
+   process. */
 #define GLEANER_FITS_SLOT(mutator, value)                                      \
     do {                                                                       \
         if ((mutator)->slot_bytes == 4 && ((value) & 1) != 0)                  \
@@ -127,7 +131,7 @@ gleaner_load_element(const gleaner_mutator *mutator, const void *array,
                         0);
 }
 
-/* Through the write barrier. */
+/* Writes an element through the write barrier. */
 static inline bool gleaner_store_element(gleaner_mutator *mutator, void *array,
                                          uint32_t index, gleaner_value value)
 {
@@ -142,9 +146,9 @@ static inline bool gleaner_store_element(gleaner_mutator *mutator, void *array,
     return true;
 }
 
-/* Writes an element of an array of gleaner_allocate_array_initialized, since
-   whose allocation this mutator has done nothing that may collect. This does
-   not either, and cannot fail. */
+/* Writes an element of an array that gleaner_allocate_array_initialized has
+   made. Since that allocation this mutator has done nothing that may collect.
+   This call does not collect either, and cannot fail. */
 static inline void gleaner_initialize_element(gleaner_mutator *mutator,
                                               void *array, uint32_t index,
                                               gleaner_value value)
@@ -155,7 +159,8 @@ static inline void gleaner_initialize_element(gleaner_mutator *mutator,
                        0, value);
 }
 
-/* Of a compare-and-swap: it was done; the element is another; the heap is full. */
+/* What a compare-and-swap came to: it was done; the element was another value;
+   the heap is full. */
 enum gleaner_swapped {
     GLEANER_SWAPPED,
     GLEANER_NOT_SWAPPED,
@@ -170,9 +175,9 @@ enum gleaner_swapped gleaner_swap_far_number(gleaner_mutator *mutator,
                                              size_t element_bytes,
                                              uint64_t *expected, uint64_t bits);
 
-/* Writes `value` to an element if it is `*expected`, through the write barrier;
-   if it is not, `*expected` becomes what it is. A reference that is there
-   otherwise may have moved. */
+/* Writes `value` to an element, through the write barrier, if the element is
+   `*expected`. If it is not, `*expected` becomes what the element is. This may
+   collect: after any other result a reference in `*expected` may be stale. */
 static inline enum gleaner_swapped
 gleaner_swap_element(gleaner_mutator *mutator, void *array, uint32_t index,
                      gleaner_value *expected, gleaner_value value)
@@ -224,38 +229,40 @@ static inline bool gleaner_fill_elements(gleaner_mutator *mutator, void *array,
     return true;
 }
 
-/* Copies `count` elements between two arrays of slots, or two of primitives of
-   the same size, or within one: the ranges may overlap. Through the write
-   barrier. Other objects, and ranges beyond the end of an array, end the process
-   with a message. */
+/* Copies `count` elements, through the write barrier: between two arrays of
+   slots, between two arrays of primitives of the same size, or within one
+   array. The ranges may overlap. Other objects, and ranges beyond the end of an
+   array, end the process with a message. */
 bool gleaner_copy_elements(gleaner_mutator *mutator, const void *from,
                            uint32_t from_index, void *to, uint32_t to_index,
                            uint32_t count);
 
-/* How many of `count` elements are equal, bit by bit, from the start of a range of
-   one array and of a range of another on: `count` if all are. The arrays are as
-   for gleaner_copy_elements, which refuses the same. This neither collects nor
-   fails. No other thread writes the elements meanwhile. */
+/* Compares a range of one array with a range of another, bit by bit. The answer
+   is how many elements are equal before the first that differs: `count` if all
+   are. The arrays are as for gleaner_copy_elements, and the same mistakes end
+   the process. This neither collects nor fails. No other thread may write the
+   elements meanwhile. */
 uint32_t gleaner_compare_elements(gleaner_mutator *mutator, const void *one,
                                   uint32_t index, const void *other,
                                   uint32_t other_index, uint32_t count);
 
-/* A cursor goes over elements in order. Between gleaner_cursor_begin (or
-   _begin_writing, which may collect and answers false when the heap is full) and
-   its last use nothing is allocated, stored by another function or polled;
-   afterwards gleaner_cursor_resume (or _resume_writing) goes on. A store through
-   a cursor cannot fail. Where the elements lie is found out once for each
-   piece. */
+/* A cursor goes over elements in order. gleaner_cursor_begin begins one that
+   reads. gleaner_cursor_begin_writing begins one that also writes; it may
+   collect, and answers false when the heap is full. A store through a cursor
+   cannot fail. Until the last use of the cursor, do not allocate, poll, or
+   store by another function. If you do, go on with gleaner_cursor_resume or
+   gleaner_cursor_resume_writing. A cursor looks up where the elements lie once
+   for each piece. */
 struct gleaner_cursor {
     uint32_t index, end; /* the next element, and the one that ends the range */
-    /* The collector's: where the next element lies, and where those end that can
-       be used without a further look; */
+    /* The collector's: where the next element lies, and where the elements end
+       that need no other look-up. */
     uintptr_t next, piece_end;
     gleaner_mutator *mutator;
     void *array;
     uint32_t element_bytes;
-    bool writes; /* whether they may be written as far as that, unless that */
-    bool reads;  /* element was found to be read alone. */
+    bool writes; /* it was begun to write */
+    bool reads;  /* `next` was looked up to be read only */
 };
 /* For the two below only. */
 static inline void gleaner_cursor_set(struct gleaner_cursor *cursor,
@@ -303,10 +310,10 @@ static inline bool gleaner_cursor_begin_writing(struct gleaner_cursor *cursor,
                        element_bytes, true);
     return is_taken;
 }
-/* Both go on with the elements that are left, behind an allocation, a store or a
-   poll: `array` is where the array is now. If _resume_writing answers false, for
-   the heap is full, the elements are left yet: it is called again, when there is
-   more memory, before the cursor is used. */
+/* Both go on with the elements that are left, after an allocation, a store or a
+   poll. `array` is where the array is now. If gleaner_cursor_resume_writing
+   answers false, the heap is full, and the elements are still left. Free memory
+   and call it again before you use the cursor. */
 static inline void gleaner_cursor_resume(struct gleaner_cursor *cursor,
                                          const void *array)
 {
@@ -332,14 +339,14 @@ static inline bool gleaner_cursor_more(const struct gleaner_cursor *cursor)
                && cursor->index < cursor->end);
 }
 /* For the functions below only: whether the next element lies in the piece that
-   was found out about. */
+   was looked up last. */
 static inline bool gleaner_cursor_in_piece(const struct gleaner_cursor *cursor)
 {
     return gleaner_known_first_n() == SIZE_MAX
            || cursor->next != cursor->piece_end;
 }
-/* Has the next element ready to be read. In a cursor that writes it is alone,
-   and it is looked at again before it is written. */
+/* Makes the next element ready to be read. In a cursor that writes this looks
+   up one element alone, which is looked up again before it is written. */
 static inline void gleaner_cursor_read(struct gleaner_cursor *cursor)
 {
     struct gleaner_piece piece;
@@ -354,8 +361,8 @@ static inline void gleaner_cursor_read(struct gleaner_cursor *cursor)
     cursor->piece_end = piece.end;
     cursor->reads = cursor->writes;
 }
-/* The same, to be written. False if it is to be zero, and is: the cursor went
-   on. */
+/* The same, to be written. If the element is zero and zero is to be written,
+   the cursor goes on and the answer is false. */
 static inline bool gleaner_cursor_write(struct gleaner_cursor *cursor, bool zero)
 {
     struct gleaner_piece piece;
@@ -377,14 +384,14 @@ static inline bool gleaner_cursor_write(struct gleaner_cursor *cursor, bool zero
     cursor->index++;
     return false;
 }
-/* Goes on behind an element. */
+/* Goes on to the next element. */
 static inline void gleaner_cursor_step(struct gleaner_cursor *cursor,
                                        size_t element_bytes)
 {
     cursor->next += element_bytes;
     cursor->index++;
 }
-/* The next element, of an array of slots; the cursor goes on behind it. */
+/* Loads the next element of an array of slots, and goes on. */
 static inline gleaner_value gleaner_cursor_load(struct gleaner_cursor *cursor,
                                                 const gleaner_mutator *mutator)
 {
@@ -405,17 +412,22 @@ static inline void gleaner_cursor_store(struct gleaner_cursor *cursor,
     gleaner_cursor_step(cursor, mutator->slot_bytes);
 }
 
-/* A window shows `count` primitives from `index` on as they would lie in C. It
-   may be a copy, which gleaner_window_end writes back: then it costs as much as
-   copying them. Until then nothing is allocated, stored by another function or
-   polled, and no blocking region begins: where this is noticed, the process ends
-   with a message (polls are with GLEANER_DEBUG, others may pass while nobody
-   collects). Begin to write before you begin to read: that may collect, and
-   answers NULL when the heap is full. Both answer NULL when malloc has no room for
-   a copy. Each window that was begun is ended. */
+/* A window shows `count` primitives from `index` on as a C array. The window
+   may be a copy, and then costs as much as copying the range.
+   gleaner_window_end writes the copy back if the window is for writing. End
+   each window that you have begun.
+
+   Until then do not allocate, poll, store by another function or begin a
+   blocking region. If such a mistake is noticed, the process ends with a
+   message. Polls are noticed with GLEANER_DEBUG; other mistakes may go
+   unnoticed while nobody collects.
+
+   gleaner_window_begin_writing may collect, and answers NULL when the heap is
+   full, so begin to write before you begin to read. Both functions answer NULL
+   when malloc has no memory for a copy. */
 struct gleaner_window {
     void *elements;
-    /* The collector's: the array, if that is a copy; what is shown of it. */
+    /* The collector's: the array, if `elements` is a copy, and the range. */
     void *copied;
     uint32_t index, count, element_bytes;
     bool writes;
@@ -472,17 +484,22 @@ static inline void gleaner_window_end(struct gleaner_window *window,
     mutator->windows--;
 }
 
-/* Where the primitives of an array lie that never moves and lies in one piece:
-   it was pinned, or is large. They stay there as long as the array lives. NULL for
-   other objects: allocate the array pinned, or, if it is large, of a type of
+/* The address of the primitives of an array that never moves and lies in one
+   piece, because it was pinned or is large. They stay there as long as the
+   array lives. The answer is NULL for other objects. To get an address,
+   allocate the array pinned, or, if it is large, with a type of
    gleaner_primitives_whole. */
 void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
 
-/* Of primitives, for each size: load, store, swap and fill as of slots; read
-   copies `count` of them to a buffer, write copies them from one, initialize does
-   so in an array as of gleaner_initialize_element, cursor_load and cursor_store
-   take the next one of a cursor. A thread that races for one finds one of the
-   values; fill, read and write are not for arrays that others write. */
+/* For each type of primitives: load, store, swap and fill do the same as those
+   of slots. read copies `count` elements to a buffer, and write copies them
+   from a buffer. initialize does what write does, in an array as for
+   gleaner_initialize_element. cursor_load and cursor_store take the next
+   element of a cursor.
+
+   Threads that load, store or swap the same element at once find one of the
+   values that were stored, never a mixture. Do not use fill, read and write on
+   an array that other threads write. */
 #define GLEANER_PRIMITIVE(name, type)                                          \
     static inline uint64_t gleaner_bits_of_##name(type number)                 \
     {                                                                          \

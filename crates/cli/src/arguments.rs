@@ -19,9 +19,9 @@ Examples:
   gleaner exec --stats -- w3m -dump page.html
   gleaner report gc.jsonl                    a page of what the collector did, from 'exec --log gc.jsonl'
   gleaner heap app.heap                      what lives and what keeps it, from 'exec --snapshot app.heap'
-  gleaner options                            what can be set, and to what it is set
+  gleaner options                            the options, and their values
   gleaner bench gc_bench --opt sweep=eager   one measured run; --json for programs
-  gleaner place --stats -- java -jar app.jar which threads, on which cores
+  gleaner place --stats -- java -jar app.jar where its threads run, and what they use
 
 Try 'gleaner exec --help', 'gleaner report --help', 'gleaner heap --help', 'gleaner place --help' and
 'gleaner options --help'."
@@ -46,9 +46,9 @@ pub(crate) enum Command {
 
 /// Run a program that uses libgc on Gleaner
 ///
-/// The program is started with Gleaner's libgc.so.1 preloaded, so it takes the place of the one that the program was
-/// linked against, or that it opens by that name. A program that opens a libgc by a path with a slash gets that one, and cannot
-/// run on Gleaner this way. The command then becomes the program: process number, terminal, signals and exit status are the
+/// Starts the program with Gleaner's libgc.so.1 preloaded. This library takes the place of the libgc against which the program
+/// was linked, or which it opens by that name. A program that opens a libgc by a path with a slash gets that file, and cannot
+/// run on Gleaner this way. The command becomes the program: process number, terminal, signals and exit status are the
 /// program's own. Programs that it starts run on Gleaner too if they use libgc, and are not disturbed if they do not.
 #[derive(Args)]
 #[command(
@@ -59,14 +59,14 @@ Examples:
   gleaner exec --stats -- nix-instantiate --eval expression.nix
   gleaner exec --opt heap-limit=2g --opt markers=4 --log gc.jsonl -- guile script.scm
   gleaner exec --snapshot gc.heap -- guile script.scm && gleaner heap gc.heap
-  gleaner exec --any -- make check           make does not use libgc, what it starts does
+  gleaner exec --any -- make check           make does not use libgc, but starts programs that do
   gleaner exec --dry-run -- guile            show what would be done
 
 Environment:
-  GLEANER_OPTIONS  options as name=value,...; --opt is added to them and wins
+  GLEANER_OPTIONS  options as name=value,...; --opt overrides them
   GLEANER_LIBGC    the library to preload, instead of the one installed with this command
   LD_PRELOAD       kept, after Gleaner's library
-  ASAN_OPTIONS     verify_asan_link_order=0 is put before them, for programs built with AddressSanitizer
+  ASAN_OPTIONS     verify_asan_link_order=0 is put in front, for programs built with AddressSanitizer
 
 Exit status: that of PROGRAM; or 2 for a wrong option, 125 if Gleaner cannot be used with PROGRAM,
 126 if PROGRAM cannot be executed, 127 if it is not found."
@@ -85,7 +85,7 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) snapshot: Option<PathBuf>,
     /// Do not check that the program uses libgc: for shells and the like, which start programs that do. Static programs and
-    /// those with raised privileges are still refused: the loader preloads nothing there
+    /// those with raised privileges are still refused, because the loader preloads nothing into them
     #[arg(long)]
     pub(crate) any: bool,
     /// Check everything and print what would be run, but do not run it
@@ -114,9 +114,9 @@ fn input() -> impl TypedValueParser<Value = PathBuf> {
 
 /// Make a page of what the collector did to a program
 ///
-/// Reads the log that 'gleaner exec --log FILE' had the program write, and writes one HTML page that needs nothing else:
-/// for each process that collected the size of its heap and of what lived, its stops and how long they were, the share of
-/// the time that was left to the program, the phases, and the reasons for collections. A summary is printed.
+/// Reads a log that 'gleaner exec --log FILE' has written, and writes one HTML page that needs nothing else. For each process
+/// that collected, the page shows the size of its heap and of what lived, its stops and how long they were, the share of the
+/// time that was left to the program, the phases, and the reasons for collections. The command also prints a summary.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -124,7 +124,7 @@ Examples:
   gleaner report gc.jsonl                    writes gc.html
   gleaner report gc.jsonl --output page.html
 
-A log may have several processes, since those that the program starts write to it, too, and so does the next run. Remove
+A log may have several processes: programs that the program starts write to it, too, and so does the next run. Remove
 it before a run that is to stand alone. Lines that are no events are named and passed over.
 
 Exit status: 2 if there is no page; the message says why.")]
@@ -132,17 +132,17 @@ pub(crate) struct ReportArgs {
     /// The log; - for standard input
     #[arg(value_name = "LOG", value_hint = ValueHint::FilePath, value_parser = input())]
     pub(crate) log: PathBuf,
-    /// Where the page goes, instead of beside the log with the ending html
+    /// Where to write the page; the default is the log's name with the ending html
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 }
 
 /// Show what lives in a program's heap, and what keeps it
 ///
-/// Reads the snapshot that 'gleaner exec --snapshot FILE' had the program write, and prints: how much lives, by kind and size
-/// and by where it was allocated; which roots keep how much, and which words of them; what lives only because of words that
-/// may be no pointers; the objects that hold most. Or, with an option, a path from a root to one object, what grew since an
-/// older snapshot, or a file for the developer tools of Chrome and Node.
+/// Reads a snapshot that 'gleaner exec --snapshot FILE' has written, and prints how much lives, by kind and size and by where
+/// it was allocated. It also prints which roots keep how much, and which of their words; what lives only because of words that
+/// may be no pointers; and the objects that retain most. With an option it prints a path from a root to one object, or what
+/// grew since an older snapshot, or writes a file for the developer tools of Chrome and Node.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -152,15 +152,15 @@ Examples:
   gleaner heap late.heap --since early.heap  what grew in between?
   gleaner heap app.heap --devtools app.heapsnapshot
 
-The addresses of a page are those that a debugger shows. To retain an object is to be the only way to it: what an
-object or a word retains would be garbage without it.
+The addresses are those that a debugger shows. An object or a word retains what would be garbage without it: each path
+from a root goes through it.
 
 Exit status: 2 if there is nothing to show; the message says why.")]
 pub(crate) struct HeapArgs {
     /// The snapshot; - for standard input
     #[arg(value_name = "SNAPSHOT", value_hint = ValueHint::FilePath, value_parser = input())]
     pub(crate) snapshot: PathBuf,
-    /// Print a shortest path from a root to the object that has this address, also one in the middle of it
+    /// Print a shortest path from a root to the object at this address; an address inside the object works, too
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["since", "devtools"])]
     pub(crate) path: Option<String>,
     /// Print what grew since an older snapshot; - for standard input
@@ -178,13 +178,13 @@ pub(crate) struct HeapArgs {
 
 /// Show the options with their effective values
 ///
-/// The values are the defaults, changed by GLEANER_OPTIONS and then by --opt. Shown are the options for people who run a
-/// program, and whatever is set.
+/// The values are the defaults, changed by GLEANER_OPTIONS and then by --opt. The command shows the options for people who run
+/// a program, and any option that is set.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   gleaner options
-  gleaner options --all                      also what papers measured, and what finds bugs
+  gleaner options --all                      also those that repeat a paper, or find bugs
   gleaner options --opt heap-limit=2g        check how a value is read
   GLEANER_OPTIONS=sweep=eager,markers=2 gleaner options
 
@@ -205,8 +205,8 @@ pub(crate) struct OptionsArgs {
 
 /// Run a benchmark or another program once and print what it took
 ///
-/// Wall and processor time, peak memory and, with --log, collections and pauses; with --json as one line of JSON. The words after `bench` are those of
-/// `gleaner-bench run`; 'gleaner bench --help' shows them.
+/// Prints wall and processor time, peak memory and, with --log, collections and pauses; with --json it prints one line of JSON.
+/// The words after `bench` are those of `gleaner-bench run`; 'gleaner bench --help' shows them.
 #[derive(Args)]
 #[command(
     disable_help_flag = true,
@@ -225,11 +225,11 @@ pub(crate) struct BenchArgs {
 /// Start a managed program and place its threads on the processors
 ///
 /// Each thread has a role, which is recognised by its name: application, main, collector, zeroing, compiler, organizer,
-/// profiler, timer, finalizer, vm. HotSpot, .NET, Gleaner and Boehm's collector tell by the names of their threads;
-/// Go and older versions of Node do not, and run where they started: a line at the end says if nothing was placed. A policy
+/// profiler, timer, finalizer, vm. HotSpot, .NET, Gleaner and Boehm's collector give their threads such names. Go and older
+/// versions of Node do not, and their threads run where they started; a line at the end says if nothing was placed. A policy
 /// decides from the roles and the machine where each thread may run. Threads that come later, and processes that the program
-/// starts, are placed, too. The program need not know of it; a JVM is told in JAVA_TOOL_OPTIONS how many processors there
-/// are without placement.
+/// starts, are placed, too. The program need not be changed; a JVM is told in JAVA_TOOL_OPTIONS how many processors it
+/// would see without placement.
 #[derive(Args)]
 #[command(
     override_usage = "gleaner place [OPTIONS] -- PROGRAM [ARGS]...\n       gleaner place [OPTIONS] --plan THREADS",
@@ -239,16 +239,16 @@ pub(crate) struct PlaceArgs {
     /// Set an option of placement; may be repeated (the list is below)
     #[arg(long = "opt", value_name = "NAME=VALUE")]
     pub(crate) options: Vec<String>,
-    /// Threads of that name have that role; a '*' at the end stands for any rest
+    /// Give threads of this name this role; a '*' at the end of the name stands for any rest
     #[arg(long = "role", value_name = "NAME=ROLE")]
     pub(crate) roles: Vec<String>,
-    /// Print what the threads of each role have used when the program has ended, and what HotSpot decided by itself
+    /// When the program has ended, print what the threads of each role have used, and what HotSpot decided by itself
     #[arg(long)]
     pub(crate) stats: bool,
     /// Append one JSON line per decision to FILE
     #[arg(long, value_name = "FILE", conflicts_with = "plan", value_hint = ValueHint::FilePath)]
     pub(crate) log: Option<PathBuf>,
-    /// Start nothing: print what would be decided for such threads
+    /// Start nothing; print what would be decided for these threads
     #[arg(long, value_name = "ROLE:N+ROLE:N", conflicts_with = "program")]
     pub(crate) plan: Option<String>,
     /// The machine of the plan, such as 2x4 (sockets x cores), instead of this one
@@ -269,24 +269,24 @@ pub(crate) struct PlaceArgs {
 
 const PLACE_HELP: &str = "\
 Options of placement (--opt):
-  placement=POLICY       paper     one socket; application and collector threads pinned one to a core, the rest free
-                                   on it (the default)
-                         pinned    these threads pinned over the whole machine
-                         isolated  collector threads on another socket, cluster or half of the cores than the rest
-                         paired    an application and a collector thread make a pair, spread over the sockets
+  placement=POLICY       paper     everything on one socket; application and collector threads are pinned one to a
+                                   core, the others are free on the socket (the default)
+                         pinned    the roles of pin are pinned over the whole machine
+                         isolated  the roles of isolate have a socket, a cluster or half of the cores to themselves
+                         paired    an application and a collector thread make a pair; pairs spread over the sockets
                          auto      a thread is pinned when the kernel moves it often, and let go when it waits
                          none      the system decides, among processors and sockets; --stats works
-  processors=LIST        only these, such as 0-3+8, from the start on: the program sees no others
-  sockets=N              N sockets at most; 0: one for paper, all for the others
-  pin=ROLE+ROLE          which roles are pinned, or by auto can be (application+collector); none
+  processors=LIST        use only these processors, such as 0-3+8; from its start the program sees no others
+  sockets=N              use at most N sockets; 0: one for paper, all for the other policies
+  pin=ROLE+ROLE          the roles to pin, or those that auto may pin (application+collector); none: no role
   first-core=N           the core of the first pinned thread, counted from 0
-  isolate=ROLE+ROLE      which roles are set apart (collector); jvm: all but application; nongc: those but collector
-  isolate-on=UNIT        what these get: socket, cluster, cores (half of them), auto (the first of these there is)
+  isolate=ROLE+ROLE      the roles to set apart (collector); jvm: all but application; nongc: jvm without collector
+  isolate-on=UNIT        what these roles get: socket, cluster, cores (half of them), or auto (the first that exists)
   collectors=N           ask HotSpot, Node, Gleaner and libgc for N collector threads; 0 leaves it to them
-  slow=ROLE+ROLE         which roles run slowly (none)
-  speed=PERCENT          how slowly: 1 to 100 percent of full speed (50)
-  slow-by=MEANS          frequency: a lower maximum of the processors that run slow roles alone; bandwidth: a share of
-                         processor time instead; auto: frequency where the kernel controls it (the default)
+  slow=ROLE+ROLE         the roles to slow down (none)
+  speed=PERCENT          how fast they run: 1 to 100 percent of full speed (50)
+  slow-by=MEANS          frequency: a lower maximum for processors that run only slow roles; bandwidth: a share of
+                         processor time instead; auto: frequency if the kernel controls it (the default)
   slow-when=TIME         always; warm: after start-up; idle: except while these threads run, by frequency
   warm-after=SECONDS     how long start-up takes (10)
 
@@ -298,7 +298,7 @@ Examples:
   gleaner place --role 'worker-*=application' --log place.jsonl -- ./server
   gleaner place --opt placement=paired --plan application:4+collector:4 --machine 2x4
 
-Exit status: that of PROGRAM, 128 and the signal that ended it, or as of 'gleaner exec'.";
+Exit status: that of PROGRAM; 128 plus the number of the signal that ended it; or as for 'gleaner exec'.";
 
 /// Puts back what the process that placed threads could not: not for users
 #[derive(Args)]

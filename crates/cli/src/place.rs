@@ -38,7 +38,7 @@ pub(crate) fn run(args: PlaceArgs) -> Result<std::process::ExitCode, Failure> {
             Ok(std::process::ExitCode::SUCCESS)
         }
         None if args.machine.is_some() => Err(Failure::usage(
-            "--machine is that of a plan, so it wants --plan; a program runs on this machine",
+            "--machine needs --plan: only a plan can be for another machine",
         )),
         None => start::run(&args, settings, naming),
     }

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Finds on this machine which placement of threads, how many collector threads, which heap size and,
 for a JVM, which collector suit a program: for time, for pauses, for core-seconds, and for energy
-where the machine counts it. It runs the program many times, so take a run that is short, does the
-same each time and needs no input. Cells that are surely worse get no more runs; a quarter of the
-runs of an exhaustive measurement is what it takes at most, unless --budget says otherwise.
+if the machine counts it. The command runs the program many times, so take a run that is short, does
+the same each time and needs no input. Cells that are surely worse get no more runs. The command
+makes at most a quarter of the runs of an exhaustive measurement, unless --budget says otherwise.
 """
 EXAMPLES = """\
 examples:
@@ -35,9 +35,9 @@ examples:
   gleaner-lab advise --placement default --placement isolated,isolate=jvm -- java -jar app.jar
   gleaner-lab advise --heap free-space-divisor=1,initial-heap=64m -- guile script.scm
 
-Stopped, it goes on when the same command is given again; --fresh begins anew. The answer is
-printed, and lies in the directory as advice.html and CSV files. Exit status: 0 it has an answer;
-2 the command is wrong or the program fails; 130 it was stopped.
+If the command was stopped, give it again to go on; --fresh begins anew. The answer is printed, and
+written to the directory as advice.html and CSV files. Exit status: 0 there is an answer; 2 the
+command is wrong or the program fails; 130 it was stopped.
 """
 
 
@@ -59,21 +59,23 @@ def add(commands: argparse._SubParsersAction) -> None:
         "--goal",
         action="append",
         metavar="GOAL",
-        help="time, pauses, core-seconds or energy; may be repeated, the first one gets every "
-        "second run; all of them unless given",
+        help="time, pauses, core-seconds or energy; may be repeated, and the first one gets every "
+        "second run; default: all of them",
     )
-    one.add_argument("--runtime", choices=["java", "libgc", "gleaner"], help="what runs it")
+    one.add_argument(
+        "--runtime", choices=["java", "libgc", "gleaner"], help="what runs the program"
+    )
     one.add_argument(
         "--placement",
         action="append",
         metavar="OPTIONS",
-        help="try this one, as 'gleaner place' takes it behind placement=; may be repeated",
+        help="a placement to try, as after placement= of 'gleaner place'; may be repeated",
     )
-    one.add_argument("--threads", metavar="LIST", help="numbers of collector threads, and default")
+    one.add_argument("--threads", metavar="LIST", help="numbers of collector threads, or default")
     one.add_argument(
         "--heap",
         metavar="LIST",
-        help="heap limits such as 64m, options of Gleaner's heap as NAME=VALUE+..., and default",
+        help="heap limits such as 64m, options of Gleaner's heap as NAME=VALUE+..., or default",
     )
     one.add_argument("--collector", metavar="LIST", help="of a JVM: Serial, Parallel, G1, Z, ...")
     one.add_argument("--budget", type=_positive, default=0, metavar="N", help="at most N runs")
@@ -82,15 +84,15 @@ def add(commands: argparse._SubParsersAction) -> None:
         type=_percent,
         default=0.01,
         metavar="PERCENT",
-        help="differences that do not matter (1)",
+        help="how many percent do not matter (1)",
     )
-    one.add_argument("--seed", type=_positive, default=1, help="of the order of runs")
+    one.add_argument("--seed", type=_positive, default=1, help="decides the order of runs")
     one.add_argument("--out", type=Path, metavar="DIR", help="where runs and the answer are kept")
-    one.add_argument("--fresh", action="store_true", help="drop the runs that there are")
+    one.add_argument("--fresh", action="store_true", help="drop the runs made so far")
     one.add_argument(
         "--check",
         action="store_true",
-        help="afterwards measure every cell, and tell how far the answer is from the best; long",
+        help="afterwards measure every cell, and say how far the answer is from the best; slow",
     )
     one.add_argument(
         "--rounds",

@@ -89,7 +89,7 @@ pub(super) fn run(
         true => Guard::start(child.id(), &machine.numbers(), is_placed, &files, writer)
             .map_err(|error| {
                 warn(format_args!(
-                    "nobody guards the program: threads stay where they are if this command is killed ({error})"
+                    "there is no guard: if this command is killed, threads stay where it put them ({error})"
                 ));
             })
             .ok(),
@@ -100,7 +100,7 @@ pub(super) fn run(
     if let (true, Some(writer)) = (is_placed, writer) {
         follower.write_down(&files, writer).unwrap_or_else(|error| {
             warn(format_args!(
-                "processes whose parents end stay where they are if this command is killed, for that cannot be written down: {error}"
+                "their places cannot be written down, so if this command is killed, processes whose parents have ended stay where it put them: {error}"
             ));
         });
     }
