@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
+use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
 use gleaner_base::sync::{AtomicU32, AtomicU64, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::cards::{CARD_BYTES, CardTable};
@@ -210,11 +211,11 @@ impl Stage {
         let take = || self.arraylets.allocate(buffer);
         let taken = take().or_else(|| {
             self.beside.lock();
-            // SAFETY: the lock is held.
-            let found = unsafe {
-                self.arraylets
-                    .refill(buffer, Contents::Primitives, |_| true)
-            };
+            // SAFETY: the lock is held until the chunk was given.
+            let mut locked = unsafe { AllocatorLocked::begin() };
+            let found = self
+                .arraylets
+                .refill(&mut locked, buffer, Contents::Primitives, |_, _| true);
             self.beside.unlock();
             found.then(take).flatten()
         });
@@ -467,14 +468,15 @@ fn scavenge_and_write(stage: &Stage) {
     stage.collecting.with(&stage.gate, |_| {
         stage.gate.close();
         stage.gate.drain();
-        // SAFETY: the world is stopped, and this thread is the one at work.
+        // SAFETY: nobody is inside the gate, and this thread is the one at work.
         unsafe {
-            stage.arraylets.begin_scavenge();
+            let mut world = WorldStopped::begin();
+            stage.arraylets.begin_scavenge(&mut world);
             let is_zero = |at| (0..WORDS).all(|word| stage.word(at, word) == 0);
             if let Target::Arraylet(arraylet) = stage.part(0).target(is_zero) {
                 assert_eq!(stage.arraylets.claim(arraylet, false), Claim::Won);
             }
-            stage.arraylets.finish_scavenge(|_| ());
+            stage.arraylets.finish_scavenge(&mut world, |_| ());
         }
         stage.gate.open();
     });
@@ -649,7 +651,7 @@ fn workers_claim(spines: [bool; 2], is_marking: bool, how: Claims) {
             arraylets.free(arraylet);
         } else {
             // SAFETY: there is only this thread.
-            unsafe { arraylets.begin_scavenge() };
+            unsafe { arraylets.begin_scavenge(&mut WorldStopped::begin()) };
         }
         assert!(!arraylets.is_live(arraylet));
         // Without a reason, so that the card is scanned in any case.

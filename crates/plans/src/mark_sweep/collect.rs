@@ -51,7 +51,7 @@ struct Marked {
 }
 
 impl Heap {
-    /// Runs a collection, whose steps are methods: those up to the resumption in [`Heap::collect_stopped`].
+    /// Runs a collection, whose steps are methods: those up to the resumption in `collect_stopped`.
     pub fn collect(&mut self, mut request: Request<'_>, client: &dyn Client) -> Outcome {
         let mut record = self.begin(&mut request, client);
         let started = clock::monotonic_ns();
