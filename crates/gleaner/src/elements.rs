@@ -632,7 +632,7 @@ impl Mutator {
         with_format!(self, F => unsafe { self.store_element_in::<F>(array, index, value) })
     }
 
-    /// Writes an element of an array of [`Mutator::allocate_array_initialized_raw`] without a barrier: a young array needs
+    /// Writes an element of an array that was allocated [`Fresh::Unwritten`](crate::raw::Fresh::Unwritten) without a barrier: a young array needs
     /// none. This neither collects nor fails.
     ///
     /// # Safety

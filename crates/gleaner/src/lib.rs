@@ -44,7 +44,7 @@
 //! A mutator is stopped where it allocates or [polls](Scope::poll); around calls that block, use
 //! [`Mutator::blocking`], or collections wait.
 
-mod array_head;
+mod allocate;
 mod body;
 mod builder;
 mod crew;
@@ -57,6 +57,7 @@ mod heap;
 mod listeners;
 mod members;
 mod mutator;
+mod new_object;
 pub mod raw;
 mod roles;
 mod scope;

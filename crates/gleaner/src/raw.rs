@@ -9,10 +9,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use gleaner_base::sync::Ordering;
-use gleaner_mem::header::{self, Header};
-use gleaner_mem::zero;
-use gleaner_plans::scavenge::allocate::{Fresh, Place};
-use gleaner_plans::scavenge::arrays::Contents;
+use gleaner_mem::header;
 use gleaner_plans::scavenge::collect::Extent;
 
 pub use crate::elements::{
@@ -20,6 +17,7 @@ pub use crate::elements::{
     WholeArrays, elements,
 };
 pub use crate::fast_paths::{Arrays, Barrier, FastPaths};
+pub use crate::new_object::NewObject;
 pub use gleaner_mem::Address;
 pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 pub use gleaner_mem::header::VERSION;
@@ -29,15 +27,14 @@ pub use gleaner_mem::object_model::{
 pub use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 pub use gleaner_plans::scavenge::LARGE_BYTES;
+pub use gleaner_plans::scavenge::allocate::Fresh;
 pub use gleaner_plans::scavenge::mutator::{
     Anchor, Frame, Mutator as Record, RootVisitor, offsets,
 };
 
 use gleaner_plans::scavenge::walk::Found;
 
-use crate::array_head::{begin_array, end_array};
-use crate::body::{Kind, OutOfMemory, with_heap};
-use crate::elements::Life;
+use crate::body::{Kind, with_heap};
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::Heap;
 use crate::members;
@@ -74,134 +71,7 @@ impl Heap {
     }
 }
 
-/// Each allocation asks the cache for the line so many bytes ahead: eden is larger than the near caches, and the
-/// objects that come next are written there soon. A little more or less is as good.
-const PREFETCHED_AHEAD: usize = 512;
-
 impl Mutator {
-    /// A new object of a structure of `bytes` bytes. Its fields are zero.
-    ///
-    /// # Safety
-    /// `id` is a structure of this heap with instances of so many bytes. Other references that this thread holds
-    /// outside of root slots are not used again.
-    #[inline(always)]
-    pub unsafe fn allocate_raw(
-        &mut self,
-        id: TypeId,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let object = self.room(id, None, bytes, Fresh::Zeroed)?;
-        // SAFETY: fresh memory of this mutator.
-        unsafe { header::store(object, Header::fresh(id)) };
-        Ok(object)
-    }
-
-    /// As [`Mutator::allocate_raw`], for a caller who writes every field: nothing is zeroed for it, and whatever it
-    /// does not write may hold anything. References are written by [`Mutator::store_raw`], or by
-    /// [`Mutator::initialize_in`].
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_raw`]; all bytes from [`FIELDS`] on are written before the next allocation or poll.
-    #[inline(always)]
-    pub unsafe fn allocate_initialized_raw(
-        &mut self,
-        id: TypeId,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let object = self.room(id, None, bytes, Fresh::Unwritten)?;
-        // SAFETY: fresh memory of this mutator.
-        unsafe { header::store(object, Header::fresh(id)) };
-        Ok(object)
-    }
-
-    /// A new array of `length` elements in `bytes` bytes (see [`array_bytes`]). Its elements are zero.
-    ///
-    /// # Safety
-    /// `id` is an array type of this heap, or one with a head and elements (see [`tailed_bytes`]), and `bytes` follows
-    /// from its elements. Otherwise as for [`Mutator::allocate_raw`].
-    #[inline(always)]
-    pub unsafe fn allocate_array_raw(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let most = self.record().whole_bytes;
-        let Some(object) = self.buffer_room(bytes, most, Fresh::Zeroed) else {
-            // SAFETY: as this function asks.
-            return unsafe { self.array_slowly(id, length, bytes, Fresh::Zeroed) };
-        };
-        // SAFETY: fresh memory of this mutator, with room for header and length.
-        unsafe { begin_array(object, Header::fresh(id), length) };
-        Ok(object)
-    }
-
-    /// As [`Mutator::allocate_array_raw`], for a caller who writes every element, as with
-    /// [`Mutator::allocate_initialized_raw`].
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_array_raw`]; all its elements are written before the next allocation or
-    /// poll.
-    #[inline(always)]
-    pub unsafe fn allocate_array_initialized_raw(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let most = self.record().whole_bytes;
-        let Some(object) = self.buffer_room(bytes, most, Fresh::Unwritten) else {
-            // SAFETY: as this function asks.
-            return unsafe { self.array_slowly(id, length, bytes, Fresh::Unwritten) };
-        };
-        // SAFETY: fresh memory of this mutator, with room for header, length and what follows up to `bytes`.
-        unsafe {
-            begin_array(object, Header::fresh(id), length);
-            end_array(object, bytes);
-        }
-        Ok(object)
-    }
-
-    /// Panics if an object of the type, with so many elements if it has some, has not `bytes` bytes: what `quarantine`
-    /// does for each allocation. More than the heap has is no mistake.
-    pub fn check_size(&self, id: TypeId, length: Option<u32>, bytes: usize) {
-        with_heap!(&self.shared.kind, heap => if bytes <= heap.config.limit {
-            heap.check_size(id, length, bytes);
-        });
-    }
-
-    /// As [`Mutator::allocate_raw`], and the object never moves, however small it is.
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_raw`].
-    pub unsafe fn allocate_pinned_raw(
-        &mut self,
-        id: TypeId,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let object = self.room_slowly(id, None, bytes, Place::Pinned, Fresh::Zeroed)?;
-        // SAFETY: fresh memory of this mutator.
-        unsafe { header::store(object, Header::fresh(id)) };
-        Ok(object)
-    }
-
-    /// As [`Mutator::allocate_array_raw`], and the array never moves and lies in one piece.
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_array_raw`].
-    pub unsafe fn allocate_array_pinned_raw(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let object = self.room_slowly(id, Some(length), bytes, Place::Pinned, Fresh::Zeroed)?;
-        self.count_array(id, length, bytes);
-        // SAFETY: fresh memory of this mutator, with room for header and length.
-        unsafe { begin_array(object, Header::fresh(id), length) };
-        Ok(object)
-    }
-
     /// Whether an array lies in pieces, so that its elements are not behind its length alone.
     pub fn is_cut(&self, array: Address) -> bool {
         // SAFETY: what a program calls an array is one, whose header lies there.
@@ -222,125 +92,6 @@ impl Mutator {
     pub fn walk(&mut self, visit: &mut dyn FnMut(&Found)) {
         self.assert_may_collect("a walk");
         self.walk_outside(visit);
-    }
-
-    #[inline(always)]
-    fn room(
-        &mut self,
-        id: TypeId,
-        length: Option<u32>,
-        bytes: usize,
-        fresh: Fresh,
-    ) -> Result<Address, OutOfMemory> {
-        // The size of a structure is a constant to the compiler of the call.
-        match self.buffer_room(bytes, LARGE_BYTES, fresh) {
-            Some(object) => Ok(object),
-            None => self.room_slowly(id, length, bytes, Place::Anywhere, fresh),
-        }
-    }
-
-    /// Room in the buffer, for an object of at most so many bytes.
-    #[inline(always)]
-    pub(crate) fn buffer_room(
-        &mut self,
-        bytes: usize,
-        most: usize,
-        fresh: Fresh,
-    ) -> Option<Address> {
-        if bytes > most {
-            return None;
-        }
-        let object = self.record().tlab.allocate(bytes)?;
-        object.add(PREFETCHED_AHEAD).prefetch();
-        if fresh == Fresh::Zeroed && self.record().zeroes.get() != 0 {
-            // SAFETY: fresh memory of this mutator; the caller writes the header.
-            unsafe { zero::zero_fresh(object.add(FIELDS), bytes - FIELDS) };
-        }
-        Some(object)
-    }
-
-    /// An array, or an object with a tail, for which the buffer has no room, or that is more than what the inlined code
-    /// allocates there.
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_array_raw`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn array_slowly(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        bytes: usize,
-        fresh: Fresh,
-    ) -> Result<Address, OutOfMemory> {
-        // SAFETY: a type of this heap, as asked.
-        let cut = with_heap!(&self.shared.kind, heap => unsafe { heap.cut(id, length) });
-        if let Some((elements, slots)) = cut {
-            let room = (bytes, elements, Contents::of(slots));
-            // SAFETY: as this function asks.
-            return unsafe { self.spine(id, length, room, fresh, Life::Mortal) };
-        }
-        let object = self.room(id, Some(length), bytes, fresh)?;
-        self.count_array(id, length, bytes);
-        // SAFETY: fresh memory of this mutator, with room for header, length and what follows up to `bytes`.
-        unsafe {
-            begin_array(object, Header::fresh(id), length);
-            if fresh == Fresh::Unwritten {
-                end_array(object, bytes);
-            }
-        }
-        Ok(object)
-    }
-
-    /// As [`Mutator::room_slowly`], of an object whose type was checked.
-    #[cold]
-    pub(crate) fn room_slowly_of(
-        &mut self,
-        bytes: usize,
-        place: Place,
-        fresh: Fresh,
-    ) -> Result<Address, OutOfMemory> {
-        self.assert_may_collect("an allocation");
-        let record = self.record_place();
-        // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
-        with_heap!(&self.shared.kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
-            .ok_or(OutOfMemory { bytes })
-    }
-
-    #[inline(always)]
-    fn room_slowly(
-        &mut self,
-        id: TypeId,
-        length: Option<u32>,
-        bytes: usize,
-        place: Place,
-        fresh: Fresh,
-    ) -> Result<Address, OutOfMemory> {
-        match self.room_or_null(id, length, bytes, place, fresh) {
-            Address::NULL => Err(OutOfMemory { bytes }),
-            object => Ok(object),
-        }
-    }
-
-    /// Null and not an error where there is no room: the one is tested behind the call, the other by the code that
-    /// allocates.
-    #[cold]
-    #[inline(never)]
-    fn room_or_null(
-        &mut self,
-        id: TypeId,
-        length: Option<u32>,
-        bytes: usize,
-        place: Place,
-        fresh: Fresh,
-    ) -> Address {
-        self.assert_may_collect("an allocation");
-        let record = self.record_place();
-        let kind = &self.shared.kind;
-        with_heap!(kind, heap => heap.check_request(id, length, bytes));
-        // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
-        with_heap!(kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
-            .unwrap_or(Address::NULL)
     }
 
     /// Reads the slot at `offset` of an object.

@@ -13,6 +13,7 @@ use gleaner_mem::Address;
 use gleaner_mem::header;
 use gleaner_mem::object_model::{Place, Shape, TypeId, array_bytes};
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
+use gleaner_plans::scavenge::allocate::Fresh;
 use gleaner_plans::scavenge::mutator::MOST_LOCALS;
 use gleaner_plans::scavenge::walk::Found;
 
@@ -20,6 +21,7 @@ use crate::body::{OutOfMemory, Shared, with_heap};
 use crate::elements::Number;
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::mutator::Mutator;
+use crate::new_object::NewObject;
 use crate::types::{Array, Id, ReferenceArray, Type};
 
 /// A reference, null or a small integer, in a scope. Copies are the same place. It cannot leave its scope:
@@ -218,17 +220,32 @@ impl<'s> Scope<'s> {
     /// A new object; its references are null and its bytes 0. `of` is a type of this heap.
     #[inline]
     pub fn allocate(&mut self, of: Type) -> Result<Local<'s>, OutOfMemory> {
-        let (id, bytes) = (self.own(of.id), of.layout.total);
-        let mutator = self.mutator();
-        // SAFETY: a type has its own size; of references, a scope has locals only.
-        let object = unsafe {
-            if of.id.pinned {
-                mutator.allocate_pinned_raw(id, bytes)
-            } else {
-                mutator.allocate_raw(id, bytes)
-            }
-        }?;
+        let new = NewObject::structure(self.own(of.id), of.layout.total);
+        // SAFETY: the type is this heap's (`own`), and the size is the type's.
+        let object = unsafe { self.new_object(of.id.pinned, new, Fresh::Zeroed) }?;
         Ok(self.local(Value::reference(object)))
+    }
+
+    /// Allocates an object, of a type that may be pinned: then its memory is zeroed anyway.
+    ///
+    /// # Safety
+    /// What [`Mutator::allocate_raw`] asks. A scope holds references in locals alone, so none is outside of a root slot.
+    #[inline(always)]
+    pub(crate) unsafe fn new_object(
+        &mut self,
+        pinned: bool,
+        new: NewObject,
+        fresh: Fresh,
+    ) -> Result<Address, OutOfMemory> {
+        let mutator = self.mutator();
+        // SAFETY: type, length and size belong together, and what is unwritten is written, as the caller promises.
+        unsafe {
+            if pinned {
+                mutator.allocate_pinned_raw(new)
+            } else {
+                mutator.allocate_raw(new, fresh)
+            }
+        }
     }
 
     /// A new array of null references.
@@ -267,15 +284,15 @@ impl<'s> Scope<'s> {
     }
 
     fn immortal_array(&mut self, of: Id, length: u32, log2: u32) -> Result<Local<'s>, OutOfMemory> {
-        let (id, bytes) = (self.own(of), array_bytes(length, log2));
+        let new = NewObject::array(self.own(of), length, array_bytes(length, log2));
         let mutator = self.mutator();
-        // SAFETY: the type is this heap's (`own`) and an array, and `bytes` are what its length takes.
+        // SAFETY: the type is this heap's (`own`) and one of arrays, and `new.bytes` follows from the length.
         let object = unsafe {
             if of.pinned {
-                let object = mutator.allocate_array_pinned_raw(id, length, bytes)?;
-                mutator.keep(object, bytes)
+                let object = mutator.allocate_pinned_raw(new)?;
+                mutator.keep(object, new.bytes)
             } else {
-                mutator.allocate_array_immortal_raw(id, length, bytes)
+                mutator.allocate_immortal_raw(new)
             }
         }?;
         Ok(self.local(Value::reference(object)))
@@ -283,16 +300,9 @@ impl<'s> Scope<'s> {
 
     #[inline]
     fn fresh_array(&mut self, of: Id, length: u32, log2: u32) -> Result<Local<'s>, OutOfMemory> {
-        let (id, bytes) = (self.own(of), array_bytes(length, log2));
-        let mutator = self.mutator();
-        // SAFETY: the type is this heap's (`own`) and an array, and `bytes` are what its length takes.
-        let object = unsafe {
-            if of.pinned {
-                mutator.allocate_array_pinned_raw(id, length, bytes)
-            } else {
-                mutator.allocate_array_raw(id, length, bytes)
-            }
-        }?;
+        let new = NewObject::array(self.own(of), length, array_bytes(length, log2));
+        // SAFETY: the type is this heap's (`own`) and one of arrays, and `new.bytes` follows from the length.
+        let object = unsafe { self.new_object(of.pinned, new, Fresh::Zeroed) }?;
         Ok(self.local(Value::reference(object)))
     }
 

@@ -8,6 +8,7 @@ use gleaner_mem::Address;
 use gleaner_mem::header;
 use gleaner_mem::object_model::{Shape, TypeId, array_bytes, element};
 use gleaner_mem::slot::Value;
+use gleaner_plans::scavenge::allocate::Fresh;
 use gleaner_plans::scavenge::arrays::Contents;
 use gleaner_plans::scavenge::arrays::Filling;
 use gleaner_plans::scavenge::tally::Access;
@@ -18,6 +19,7 @@ use super::{CursorMut, Element, Number, with_format};
 use crate::body::{OutOfMemory, with_heap};
 
 use crate::mutator::Mutator;
+use crate::new_object::NewObject;
 
 impl Mutator {
     /// Stores `item` into `count` elements from `index` on, through the barrier. Like an allocation, this may collect, and
@@ -342,9 +344,9 @@ impl Mutator {
     /// array. The view that `fill` is given is that of [`Mutator::window_mut`].
     ///
     /// # Safety
-    /// As for [`Mutator::allocate_array_raw`], and `id` has elements of `T`.
+    /// What [`Mutator::allocate_raw`] asks of an array; `id` has elements of `T`.
     #[inline(always)]
-    pub unsafe fn allocate_array_with<T: Number>(
+    pub unsafe fn allocate_array_by_window<T: Number>(
         &mut self,
         id: TypeId,
         length: u32,
@@ -352,7 +354,8 @@ impl Mutator {
     ) -> Result<Address, OutOfMemory> {
         let bytes = array_bytes(length, T::BYTES.trailing_zeros());
         // SAFETY: the type and the bytes that follow from it; other references are not used again, as this function asks.
-        let array = unsafe { self.allocate_array_raw(id, length, bytes) }?;
+        let array =
+            unsafe { self.allocate_raw(NewObject::array(id, length, bytes), Fresh::Zeroed) }?;
         // SAFETY: all elements of the fresh array, which nobody else knows.
         unsafe { self.changed(array, 0, length as usize, fill) }.map(|(array, ())| array)
     }
@@ -361,9 +364,9 @@ impl Mutator {
     /// sees the array. What `fill` may do is what a [`CursorMut`] lets it: nothing that would collect.
     ///
     /// # Safety
-    /// As for [`Mutator::allocate_array_raw`], and `id` has elements of `E`.
+    /// What [`Mutator::allocate_raw`] asks of an array; `id` has elements of `E`.
     #[inline(always)]
-    pub unsafe fn allocate_array_by<E: Element>(
+    pub unsafe fn allocate_array_by_cursor<E: Element>(
         &mut self,
         id: TypeId,
         length: u32,
@@ -371,7 +374,8 @@ impl Mutator {
     ) -> Result<Address, OutOfMemory> {
         let bytes = array_bytes(length, E::BYTES.trailing_zeros());
         // SAFETY: the type and the bytes that follow from it; other references are not used again, as this function asks.
-        let array = unsafe { self.allocate_array_raw(id, length, bytes) }?;
+        let array =
+            unsafe { self.allocate_raw(NewObject::array(id, length, bytes), Fresh::Zeroed) }?;
         // SAFETY: all elements of the fresh array.
         let mut cursor = unsafe { self.cursor_mut(array, 0, length as usize) }?;
         fill(&mut cursor);

@@ -5,7 +5,6 @@
 //!
 //! Accesses through other layouts have no trace of this: [`Layout::COUNTED`] is a constant.
 
-use gleaner_mem::object_model::TypeId;
 use gleaner_mem::spine::Pieces;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::tally::Access;
@@ -13,6 +12,7 @@ use gleaner_plans::scavenge::tally::Access;
 use super::{AnyArrays, Element, Layout};
 use crate::body::with_heap;
 use crate::mutator::Mutator;
+use crate::new_object::NewObject;
 
 /// Nothing is known of arrays, and each access is counted in a heap with option `array-report`.
 #[derive(Debug)]
@@ -33,11 +33,14 @@ impl Layout for Counted {
 }
 
 impl Mutator {
-    /// Counts an array that was allocated, and whose object takes so many bytes.
-    pub(crate) fn count_array(&self, id: TypeId, length: u32, taken: usize) {
+    /// Counts an object that was allocated if it is an array. Its object takes `taken` bytes: of an array in pieces that is
+    /// the spine.
+    pub(crate) fn count_array(&self, new: NewObject, taken: usize) {
         let record = self.record();
-        if record.has_tally() {
-            with_heap!(&self.shared.kind, heap => heap.note_array(record, id, length, taken));
+        if let Some(length) = new.length
+            && record.has_tally()
+        {
+            with_heap!(&self.shared.kind, heap => heap.note_array(record, new.id, length, taken));
         }
     }
 

@@ -22,7 +22,7 @@ pub struct Piece {
 
 impl Mutator {
     /// Where elements lie, of `bytes` bytes each, from `index` on: at most `count`, and no more than lie side by side.
-    /// They may be read there, and written in an array of [`Mutator::allocate_array_initialized_raw`] while
+    /// They may be read there, and written in an array that was allocated [`Fresh::Unwritten`](crate::raw::Fresh::Unwritten) while
     /// [`Mutator::initialize_element_in`] may be used.
     ///
     /// # Safety
