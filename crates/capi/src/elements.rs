@@ -232,7 +232,7 @@ pub unsafe extern "C" fn gleaner_take_for_writing(
     let (index, count) = (index as usize, count as usize);
     // SAFETY: the calling thread's mutator, and an array with elements of so many bytes that has these, as
     // gleaner_elements.h asks.
-    pointer(unsafe { mutator(record).stock_raw(array, index, count, bytes) }.ok())
+    pointer(unsafe { mutator(record).fill_stock_raw(array, index, count, bytes) }.ok())
 }
 
 #[unsafe(no_mangle)]

@@ -68,7 +68,7 @@ pub unsafe extern "C" fn gleaner_begin_far_window(
     let mutator = unsafe { mutator(record) };
     if writes {
         // SAFETY: an array with elements of so many bytes that has these, as gleaner_elements.h asks.
-        match unsafe { mutator.stock_raw(array, first, length, element_bytes) } {
+        match unsafe { mutator.fill_stock_raw(array, first, length, element_bytes) } {
             Ok(here) => array = here,
             Err(_) => return false,
         }
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn gleaner_begin_far_window(
     let piece = unsafe { mutator.piece_raw(array, first, length, element_bytes) };
     if piece.end.offset_from(piece.at) == window.bytes() {
         window.elements = if writes {
-            // SAFETY: so they do; what this takes is there since `stock_raw`, and nothing was stored meanwhile.
+            // SAFETY: so they do; what this takes is there since `fill_stock_raw`, and nothing was stored meanwhile.
             let own =
                 unsafe { mutator.piece_to_write_raw(array, first, length, element_bytes, false) };
             own.at.ptr()

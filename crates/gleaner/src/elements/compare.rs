@@ -5,8 +5,9 @@ use std::slice;
 
 use gleaner_mem::Address;
 
-use super::copy::{Copied, check_range};
-use super::{Element, Number};
+use super::checks::check_range;
+use super::copy::Copied;
+use super::element::{Element, Number};
 use crate::mutator::Mutator;
 use crate::scope::{Local, Scope};
 
@@ -32,14 +33,14 @@ impl Mutator {
             check_range("a comparison of", length, index, count);
         }
         // SAFETY: valid references, as this function asks.
-        let (one, other) = unsafe { (self.view(one), self.view(other)) };
+        let (one, other) = unsafe { (self.runs(one), self.runs(other)) };
         let all = count << log2;
         let mut done = 0;
         while done < all {
             // SAFETY: the arrays have these ranges, which was checked, and no other thread writes them.
             let (mine, theirs, bytes) = unsafe {
-                let mine = one.run_of_part((index << log2) + done, all - done);
-                let theirs = other.run_of_part((other_index << log2) + done, mine.bytes);
+                let mine = one.in_one_part((index << log2) + done, all - done);
+                let theirs = other.in_one_part((other_index << log2) + done, mine.bytes);
                 (mine.at, theirs.at, theirs.bytes)
             };
             if mine != theirs {

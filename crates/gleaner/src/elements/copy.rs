@@ -9,16 +9,15 @@ use std::iter::Peekable;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_mem::cards::CARD_BYTES;
-use gleaner_mem::object_model::{Shape, element};
+use gleaner_mem::object_model::element;
 use gleaner_mem::slot::{Compressed, Value, Wide};
-use gleaner_plans::scavenge::arrays::Contents;
-use gleaner_plans::scavenge::arrays::Filling;
+use gleaner_plans::scavenge::arrays::{Contents, Filling};
 
-use super::Element;
-use super::pieces::{Run, address};
+use super::checks::check_range;
+use super::element::Element;
+use super::runs::Run;
+use super::stock::address;
 use crate::body::{OutOfMemory, with_heap};
-
 use crate::mutator::Mutator;
 
 /// What is copied, and how.
@@ -85,31 +84,6 @@ unsafe fn copy_each<A>(from: Address, to: Address, count: usize, copy: impl Fn(&
     }
 }
 
-/// Panics unless so many elements lie at `index` of an array of `length`.
-#[inline]
-pub(super) fn check_range(what: &str, length: u32, index: usize, count: usize) {
-    let length = length as usize;
-    assert!(
-        index <= length && count <= length - index,
-        "{what} {} at {index} of an array of {length}",
-        elements(count)
-    );
-}
-
-/// So many elements, for a message.
-pub fn elements(count: usize) -> String {
-    format!("{count} element{}", if count == 1 { "" } else { "s" })
-}
-
-/// What an array holds, for a message: numbers of so many bytes, given as the logarithm, or references.
-pub(super) fn kind(log2: Option<u32>) -> String {
-    match log2 {
-        Some(0) => "numbers of 1 byte".into(),
-        Some(log2) => format!("numbers of {} bytes", 1 << log2),
-        None => "references".into(),
-    }
-}
-
 impl Mutator {
     /// Copies `count` elements from index `from_index` of one array to index `to_index` of another, or of the same one,
     /// through the barrier. The ranges may overlap. Like an allocation, this may collect, and may find no memory.
@@ -144,35 +118,6 @@ impl Mutator {
         unsafe { self.copy_between(from, to, indices, copied) }
     }
 
-    /// The logarithm of the size of the elements that both arrays have, `None` for references. Panics if they have not the
-    /// same.
-    ///
-    /// # Safety
-    /// Both are valid references.
-    #[inline]
-    pub(super) unsafe fn same_elements(
-        &self,
-        what: &str,
-        and: &str,
-        one: Address,
-        other: Address,
-    ) -> Option<u32> {
-        // SAFETY: valid references, as this function asks.
-        unsafe {
-            let shape = self.element_raw(one);
-            if self.type_raw(one) != self.type_raw(other) {
-                let theirs = self.element_raw(other);
-                assert!(
-                    shape == theirs,
-                    "{what} an array of {} {and} one of {}",
-                    kind(shape),
-                    kind(theirs)
-                );
-            }
-            shape
-        }
-    }
-
     /// Copies elements: `[from_index, to_index, count]`.
     ///
     /// # Safety
@@ -202,11 +147,11 @@ impl Mutator {
         // SAFETY: as this function asks.
         unsafe {
             if bytes < self.record().pieces.arraylet_bytes()
-                && self.copy_run(from, to, range, copied)
+                && self.copy_single_run(from, to, range, copied)
             {
                 return Ok(());
             }
-            self.copy_pieces(from, to, range, copied)
+            self.copy_far(from, to, range, copied)
         }
     }
 
@@ -214,11 +159,17 @@ impl Mutator {
     ///
     /// # Safety
     /// As for [`Mutator::copy_between`].
-    unsafe fn copy_run(&self, from: Address, to: Address, all: Range, copied: Copied) -> bool {
+    unsafe fn copy_single_run(
+        &self,
+        from: Address,
+        to: Address,
+        all: Range,
+        copied: Copied,
+    ) -> bool {
         // SAFETY: the arrays have these ranges, as this function asks.
         unsafe {
-            let read = self.view(from).run_of_part(all.from, all.bytes);
-            let write = self.view(to).run_of_part(all.to, all.bytes);
+            let read = self.runs(from).in_one_part(all.from, all.bytes);
+            let write = self.runs(to).in_one_part(all.to, all.bytes);
             let is_one = read.bytes.min(write.bytes) == all.bytes && write.writable;
             if !is_one || self.copies_singly() {
                 return false;
@@ -287,7 +238,7 @@ impl Mutator {
     /// # Safety
     /// As for [`Mutator::copy_between`].
     #[inline(never)]
-    unsafe fn copy_pieces(
+    unsafe fn copy_far(
         &mut self,
         from: Address,
         to: Address,
@@ -306,42 +257,42 @@ impl Mutator {
         let contents = Contents::of(copied == Copied::Slots);
         let mut shared = match shares {
             // SAFETY: the arrays have these ranges, as this function asks.
-            true => unsafe { self.shareable(from, to, all) },
+            true => unsafe { self.shareable_range(from, to, all) },
             false => None,
         };
         let mut values = [from, to].map(Value::reference);
-        let wanted = RefCell::new(Vec::new());
+        let to_untaint = RefCell::new(Vec::new());
         loop {
             let ranges = all.without(shared);
             // SAFETY: valid references, as this function asks; the arrays have these ranges wherever they lie, and nothing
             // polls behind what fills the stock.
             unsafe {
-                values = self.stock(values, contents, |mutator, values| {
+                values = self.fill_stock_for(values, contents, |mutator, values| {
                     let [from, to] = values.map(address);
-                    let mut wanted = wanted.borrow_mut();
-                    wanted.clear();
+                    let mut to_untaint = to_untaint.borrow_mut();
+                    to_untaint.clear();
                     for range in ranges {
-                        mutator.find_wanted(from, to, range, &copies, &mut wanted);
+                        mutator.find_tainted(from, to, range, &copies, &mut to_untaint);
                     }
-                    wanted.len()
+                    to_untaint.len()
                 })?;
                 let [from, to] = values.map(address);
                 // Nothing was written yet, so that all or nothing is copied.
                 if let Some(range) = shared.take()
-                    && !self.share(from, to, all.part(range), contents)
+                    && !self.share_parts(from, to, all.part(range), contents)
                 {
                     continue;
                 }
-                let mut wanted = wanted.into_inner();
+                let mut to_untaint = to_untaint.into_inner();
                 if copies.singly {
-                    wanted.sort_unstable();
+                    to_untaint.sort_unstable();
                     for range in ranges {
-                        self.copy_singly(from, to, range, &copies, &wanted);
+                        self.copy_singly(from, to, range, &copies, &to_untaint);
                     }
                 } else {
-                    let mut wanted = wanted.iter().copied().peekable();
+                    let mut to_untaint = to_untaint.iter().copied().peekable();
                     for range in ranges {
-                        self.copy_runs(from, to, range, &copies, &mut wanted);
+                        self.copy_runs(from, to, range, &copies, &mut to_untaint);
                     }
                 }
             }
@@ -353,7 +304,12 @@ impl Mutator {
     ///
     /// # Safety
     /// As for [`Mutator::copy_between`].
-    unsafe fn shareable(&self, from: Address, to: Address, all: Range) -> Option<(usize, usize)> {
+    unsafe fn shareable_range(
+        &self,
+        from: Address,
+        to: Address,
+        all: Range,
+    ) -> Option<(usize, usize)> {
         let pieces = self.record().pieces;
         if !pieces.cut() || (all.from.wrapping_sub(all.to)) & (pieces.arraylet_bytes() - 1) != 0 {
             return None;
@@ -366,7 +322,7 @@ impl Mutator {
             }
             let parts = [(from, all.from), (to, all.to)].map(|(array, offset)| {
                 let bytes = self.bytes_of(array);
-                let whole = self.view(array).whole_parts(offset, all.bytes, bytes);
+                let whole = self.runs(array).whole_parts(offset, all.bytes, bytes);
                 let relative = |number| pieces.offset_of(number) - offset;
                 (!whole.is_empty()).then(|| (relative(whole.start), relative(whole.end)))
             });
@@ -397,7 +353,7 @@ impl Mutator {
     ///
     /// # Safety
     /// As for [`Mutator::copy_between`]; the range is one of whole arraylets of both, and does not overlap itself.
-    unsafe fn share(
+    unsafe fn share_parts(
         &mut self,
         from: Address,
         to: Address,
@@ -429,29 +385,29 @@ impl Mutator {
     /// # Safety
     /// As for [`Mutator::copy_between`].
     #[inline(never)]
-    unsafe fn find_wanted(
+    unsafe fn find_tainted(
         &self,
         from: Address,
         to: Address,
         range: Range,
         copies: &Copies,
-        wanted: &mut Vec<usize>,
+        to_untaint: &mut Vec<usize>,
     ) {
         // SAFETY: as this function asks.
         unsafe {
             self.for_pairs(from, to, range, copies, |read, write| {
                 let needs = !(write.writable || write.zero && read.zero);
-                wanted.extend(
+                to_untaint.extend(
                     write
                         .part
-                        .filter(|part| needs && wanted.last() != Some(part)),
+                        .filter(|part| needs && to_untaint.last() != Some(part)),
                 );
             });
         }
     }
 
     /// # Safety
-    /// As for [`Mutator::copy_between`]; the stock is filled for the parts that are `wanted`, which are given in the order
+    /// As for [`Mutator::copy_between`]; the stock is filled for the parts `to_untaint`, which are given in the order
     /// of the copy.
     #[inline(never)]
     unsafe fn copy_runs(
@@ -460,7 +416,7 @@ impl Mutator {
         to: Address,
         range: Range,
         copies: &Copies,
-        wanted: &mut Peekable<impl Iterator<Item = usize>>,
+        to_untaint: &mut Peekable<impl Iterator<Item = usize>>,
     ) {
         let contents = Contents::of(copies.copied == Copied::Slots);
         let (mut beyond, mut last) = (0, None);
@@ -470,8 +426,8 @@ impl Mutator {
                 if write.part.is_some() {
                     beyond += write.bytes as u64;
                 }
-                if wanted.peek().copied() == write.part && write.part.is_some() {
-                    last = wanted.next();
+                if to_untaint.peek().copied() == write.part && write.part.is_some() {
+                    last = to_untaint.next();
                 }
                 // What was all zero when the stock was filled may stay so, even if another thread writes it meanwhile.
                 if !write.writable && write.part != last {
@@ -481,7 +437,7 @@ impl Mutator {
                     Copied::SharedNumbers(_) => Filling::Same,
                     _ => self.filling(write),
                 };
-                let at = self.writable(to, write, contents, filling);
+                let at = self.untaint_run(to, write, contents, filling);
                 self.transfer(read.at, at, write.bytes, copies.copied);
             });
         }
@@ -492,34 +448,34 @@ impl Mutator {
     /// Copies a range as a loop of loads and stores does.
     ///
     /// # Safety
-    /// As for [`Mutator::copy_between`]; the stock is filled for the parts that are `wanted`, which are in order.
+    /// As for [`Mutator::copy_between`]; the stock is filled for the parts `to_untaint`, which are in order.
     unsafe fn copy_singly(
         &self,
         from: Address,
         to: Address,
         range: Range,
         copies: &Copies,
-        wanted: &[usize],
+        to_untaint: &[usize],
     ) {
         // SAFETY: as this function asks.
         unsafe {
             match self.log2(copies.copied) {
                 3 if copies.copied == Copied::Slots => {
-                    self.copy_elements_singly::<Wide>(from, to, range, copies, wanted)
+                    self.copy_elements_singly::<Wide>(from, to, range, copies, to_untaint)
                 }
                 _ if copies.copied == Copied::Slots => {
-                    self.copy_elements_singly::<Compressed>(from, to, range, copies, wanted);
+                    self.copy_elements_singly::<Compressed>(from, to, range, copies, to_untaint);
                 }
-                0 => self.copy_elements_singly::<u8>(from, to, range, copies, wanted),
-                1 => self.copy_elements_singly::<u16>(from, to, range, copies, wanted),
-                2 => self.copy_elements_singly::<u32>(from, to, range, copies, wanted),
-                _ => self.copy_elements_singly::<u64>(from, to, range, copies, wanted),
+                0 => self.copy_elements_singly::<u8>(from, to, range, copies, to_untaint),
+                1 => self.copy_elements_singly::<u16>(from, to, range, copies, to_untaint),
+                2 => self.copy_elements_singly::<u32>(from, to, range, copies, to_untaint),
+                _ => self.copy_elements_singly::<u64>(from, to, range, copies, to_untaint),
             }
         }
         let first_n = self.record().pieces.first_n;
         let beyond = (range.to + range.bytes).saturating_sub(range.to.max(first_n));
         // SAFETY: a valid array, as this function asks.
-        if unsafe { self.view(to) }.is_spine() {
+        if unsafe { self.runs(to) }.is_spine() {
             self.record()
                 .count_arrays(|counts| counts.copied_bytes += beyond as u64);
         }
@@ -534,23 +490,23 @@ impl Mutator {
         to: Address,
         range: Range,
         copies: &Copies,
-        wanted: &[usize],
+        to_untaint: &[usize],
     ) {
         let (contents, base) = (Contents::of(E::SLOTS), self.record().base);
         // SAFETY: valid arrays, as this function asks.
-        let (source, target) = unsafe { (self.view(from), self.view(to)) };
+        let (source, target) = unsafe { (self.runs(from), self.runs(to)) };
         let one = |offset: usize| {
             // SAFETY: both arrays have the element, as this function asks, and the stock is filled.
             unsafe {
-                let read = source.run_of_part(range.from + offset, E::BYTES);
+                let read = source.in_one_part(range.from + offset, E::BYTES);
                 let item = E::read_at(read.at, base);
-                let write = target.run_of_part(range.to + offset, E::BYTES);
-                let is_wanted = |part| wanted.binary_search(&part).is_ok();
+                let write = target.in_one_part(range.to + offset, E::BYTES);
+                let was_tainted = |part| to_untaint.binary_search(&part).is_ok();
                 // As in `copy_runs`, what was all zero when the stock was filled may stay so.
-                if write.zero && (E::is_zero(item) || !write.part.is_some_and(is_wanted)) {
+                if write.zero && (E::is_zero(item) || !write.part.is_some_and(was_tainted)) {
                     return;
                 }
-                let at = self.writable(to, &write, contents, Filling::Same);
+                let at = self.untaint_run(to, &write, contents, Filling::Same);
                 E::write_at(at, base, item);
                 if E::SLOTS {
                     self.dirty(at);
@@ -578,50 +534,27 @@ impl Mutator {
         mut visit: impl FnMut(&Run, &Run),
     ) {
         // SAFETY: valid arrays, as this function asks.
-        let (from, to) = unsafe { (self.view(from), self.view(to)) };
+        let (from, to) = unsafe { (self.runs(from), self.runs(to)) };
         let mut done = 0;
         while done < range.bytes {
             let left = range.bytes - done;
             // SAFETY: the arrays have these ranges, as this function asks.
             let (mut read, mut write) = unsafe {
                 if copies.downward {
-                    let read = from.run_before(range.from + left, left);
-                    let write = to.run_before(range.to + left, read.bytes);
+                    let read = from.ending_at(range.from + left, left);
+                    let write = to.ending_at(range.to + left, read.bytes);
                     let skipped = read.bytes - write.bytes;
                     let at = read.at.add(skipped);
                     (Run { at, ..read }, write)
                 } else {
-                    let read = from.run_of_part(range.from + done, left);
-                    (read, to.run_of_part(range.to + done, read.bytes))
+                    let read = from.in_one_part(range.from + done, left);
+                    (read, to.in_one_part(range.to + done, read.bytes))
                 }
             };
             let bytes = read.bytes.min(write.bytes);
             (read.bytes, write.bytes) = (bytes, bytes);
             visit(&read, &write);
             done += bytes;
-        }
-    }
-
-    /// The logarithm of the element's size of an array without references; `None` for an array of references.
-    ///
-    /// # Safety
-    /// `array` is a valid reference.
-    pub(super) unsafe fn element_raw(&self, array: Address) -> Option<u32> {
-        // SAFETY: a valid reference, as this function asks.
-        let id = unsafe { self.type_raw(array) };
-        with_heap!(&self.shared.kind, heap => match heap.model.shape(id) {
-            Some(Shape::Primitives { log2 }) => Some(log2),
-            Some(Shape::References) => None,
-            _ => panic!("an access to elements of an object of type {}, which is no array", id.get()),
-        })
-    }
-
-    /// The write barrier for all slots of a range.
-    pub(super) fn dirty_range(&self, low: Address, high: Address) {
-        let mut at = low;
-        while at < high {
-            self.dirty(at);
-            at = Address::new((at.word() / CARD_BYTES + 1) * CARD_BYTES);
         }
     }
 }

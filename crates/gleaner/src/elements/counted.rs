@@ -1,6 +1,6 @@
 //! What is counted of arrays, where a report on them is made (option `array-report`; PLDI 2010, section 6): allocations and
 //! copies by all code, which goes the slow way of an allocation then; accesses by code that is compiled with its elements
-//! [`In`](super::In) the layout [`Counted`]: it does what it does for [`AnyArrays`], and counts each element that it reads
+//! [`In`](super::element::In) the layout [`Counted`]: it does what it does for [`AnyArrays`], and counts each element that it reads
 //! or writes.
 //!
 //! Accesses through other layouts have no trace of this: [`Layout::COUNTED`] is a constant.
@@ -9,7 +9,8 @@ use gleaner_mem::spine::Pieces;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::tally::Access;
 
-use super::{AnyArrays, Element, Layout};
+use super::element::Element;
+use super::layout::{AnyArrays, Layout};
 use crate::body::with_heap;
 use crate::mutator::Mutator;
 use crate::new_object::NewObject;

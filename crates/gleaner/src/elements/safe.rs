@@ -8,8 +8,10 @@ use std::ptr::NonNull;
 use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
 
-use super::copy::{Copied, check_range, kind};
-use super::{Cursor, Number};
+use super::checks::{check_range, kind};
+use super::copy::Copied;
+use super::cursor::Cursor;
+use super::element::Number;
 use crate::body::OutOfMemory;
 use crate::scope::{Local, Scope};
 

@@ -5,9 +5,8 @@ use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
 use gleaner_plans::scavenge::arrays::{Contents, Filling};
 
-use super::Number;
+use super::element::Number;
 use crate::body::{OutOfMemory, with_heap};
-
 use crate::mutator::Mutator;
 
 /// Elements of an array that lie side by side.
@@ -36,7 +35,7 @@ impl Mutator {
         bytes: usize,
     ) -> Piece {
         // SAFETY: the array has these bytes, as this function asks.
-        let run = unsafe { self.view(array).run(index * bytes, count * bytes) };
+        let run = unsafe { self.runs(array).starting_at(index * bytes, count * bytes) };
         Piece {
             at: run.at,
             end: run.at.add(run.bytes),
@@ -48,7 +47,7 @@ impl Mutator {
     ///
     /// # Safety
     /// As for [`Mutator::piece_raw`]. Other references that this thread holds outside of root slots are not used again.
-    pub unsafe fn stock_raw(
+    pub unsafe fn fill_stock_raw(
         &mut self,
         array: Address,
         index: usize,
@@ -58,7 +57,7 @@ impl Mutator {
         // SAFETY: the range lies in the array, as this function asks.
         unsafe {
             let contents = self.contents(array);
-            self.stock_bytes(array, index * bytes, count * bytes, contents)
+            self.fill_stock_for_range(array, index * bytes, count * bytes, contents)
         }
     }
 
@@ -66,7 +65,7 @@ impl Mutator {
     /// that the first element is to be zero, and it need not be written for that. This neither collects nor fails.
     ///
     /// # Safety
-    /// As for [`Mutator::piece_raw`]; the range is one for which [`Mutator::stock_raw`] was called, or a part of it, and
+    /// As for [`Mutator::piece_raw`]; the range is one for which [`Mutator::fill_stock_raw`] was called, or a part of it, and
     /// nothing was stored by another function since then, allocated or polled.
     pub unsafe fn piece_to_write_raw(
         &self,
@@ -78,14 +77,14 @@ impl Mutator {
     ) -> Piece {
         // SAFETY: the array has these bytes, as this function asks, and the stock is filled for them.
         unsafe {
-            let run = self.view(array).run(index * bytes, count * bytes);
+            let run = self.runs(array).starting_at(index * bytes, count * bytes);
             if zero && run.zero {
                 return Piece {
                     at: run.at,
                     end: run.at,
                 };
             }
-            let at = self.writable(array, &run, self.contents(array), Filling::Same);
+            let at = self.untaint_run(array, &run, self.contents(array), Filling::Same);
             Piece {
                 at,
                 end: at.add(run.bytes),
@@ -93,14 +92,14 @@ impl Mutator {
         }
     }
 
-    /// As [`Mutator::write_elements`], into a range for which [`Mutator::stock_raw`] was called. This neither collects nor
+    /// As [`Mutator::write_elements`], into a range for which [`Mutator::fill_stock_raw`] was called. This neither collects nor
     /// fails.
     ///
     /// # Safety
     /// As for [`Mutator::write_elements`], and as [`Mutator::piece_to_write_raw`] asks of what was done since then.
     pub unsafe fn write_stocked<T: Number>(&self, array: Address, index: usize, from: &[T]) {
         // SAFETY: the range lies in the array, and the stock is filled for it, as this function asks.
-        unsafe { self.write_pieces(array, index, from) };
+        unsafe { self.write_runs(array, index, from) };
     }
 
     /// # Safety
