@@ -118,7 +118,7 @@ pub unsafe extern "C" fn gleaner_allocate_pinned(
     bytes: usize,
 ) -> *mut u8 {
     let bytes = whole_granules(bytes);
-    // SAFETY: the calling thread's mutator and a type of its heap with so many bytes, as gleaner.h asks.
+    // SAFETY: the calling thread's mutator and a type of its heap whose objects have `bytes` bytes, as gleaner.h asks.
     let object = unsafe { mutator(record).allocate_pinned_raw(structure(id, bytes)) };
     pointer(object.ok())
 }
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
     // SAFETY: the calling thread's mutator.
     let mutator = unsafe { mutator(record) };
     mutator.check_size(TypeId::new(id), Some(length), bytes);
-    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with so many elements have so many bytes.
+    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
     let array = unsafe { mutator.allocate_pinned_raw(new) };
     pointer(array.ok())
 }
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_immortal(
     // SAFETY: the calling thread's mutator.
     let mutator = unsafe { mutator(record) };
     mutator.check_size(TypeId::new(id), Some(length), bytes);
-    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with so many elements have so many bytes.
+    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
     let array = unsafe { mutator.allocate_immortal_raw(new) };
     pointer(array.ok())
 }

@@ -1,7 +1,7 @@
 //! Allocation in the raw layer. One goes so:
 //!
-//! 1. [`Mutator::allocate_raw`] takes memory from the mutator's buffer, its TLAB (`take_from_buffer`). This much is inlined
-//!    where it is called: what the call says of the object and of [`Fresh`] is a constant there most often.
+//! 1. [`Mutator::allocate_raw`] takes memory from the mutator's buffer, its TLAB (`take_from_buffer`). This much is
+//!    inlined where it is called: what the call says of the object and of [`Fresh`] is a constant there most often.
 //! 2. Where the TLAB has no room, `allocate_array_slowly` asks whether the array lies in pieces. If so it goes to
 //!    `allocate_spine` (`elements/spines.rs`), which takes memory for the spine in the same way.
 //! 3. Everything else goes to `refill_or_collect`: the collector gives a fresh TLAB, or a place outside of it, and
@@ -28,8 +28,8 @@ use crate::elements::Life;
 use crate::mutator::Mutator;
 use crate::new_object::NewObject;
 
-/// Each allocation asks the cache for the line this many bytes ahead: eden is larger than the near caches, and the objects
-/// that come next are written there soon. A little more or less is as good.
+/// Each allocation asks the cache for the line this many bytes ahead: eden is larger than the near caches, and the
+/// objects that come next are written there soon. A little more or less is as good.
 const PREFETCHED_AHEAD: usize = 512;
 
 impl Mutator {
@@ -85,9 +85,9 @@ impl Mutator {
 
     /// Allocates an object that may move and lives as long as its heap. Its fields or elements are zero or null.
     ///
-    /// An array in pieces has all its arraylets from the start, and keeps them to itself (PLDI 2010, section 5.2). So no
-    /// store into it takes memory, whatever it holds. Each immortal object takes one of the heap's handles, of which there
-    /// are some four million.
+    /// An array in pieces has all its arraylets from the start, and keeps them to itself (PLDI 2010, section 5.2). So
+    /// no store into it takes memory, whatever it holds. Each immortal object takes one of the heap's handles, of which
+    /// there are some four million.
     ///
     /// # Safety
     /// What [`Mutator::allocate_raw`] asks with [`Fresh::Zeroed`].
@@ -116,8 +116,8 @@ impl Mutator {
         kept.map(|_| object).ok_or(OutOfMemory { bytes })
     }
 
-    /// Panics if an object of the type, with `length` elements if it has some, has not `bytes` bytes: what `quarantine` does
-    /// for each allocation. More bytes than the heap may have are no mistake.
+    /// Panics if an object of the type, with `length` elements if it has some, has not `bytes` bytes: what `quarantine`
+    /// does for each allocation. More bytes than the heap may have are no mistake.
     pub fn check_size(&self, id: TypeId, length: Option<u32>, bytes: usize) {
         with_heap!(&self.shared.kind, heap => if bytes <= heap.config.limit {
             heap.check_size(id, length, bytes);
@@ -211,8 +211,8 @@ impl Mutator {
         }
     }
 
-    /// As [`Mutator::refill_or_collect`], with null and no error where there is no room: null is tested behind the call, an
-    /// error by the code that allocates.
+    /// As [`Mutator::refill_or_collect`], with null and no error where there is no room: null is tested behind the
+    /// call, an error by the code that allocates.
     #[cold]
     #[inline(never)]
     fn refill_or_collect_or_null(

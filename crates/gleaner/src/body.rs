@@ -103,7 +103,7 @@ impl Deref for BodyOfMutator {
 }
 
 impl Body {
-    /// In a forked child, which has so many mutators: threads are started again when a collection needs them.
+    /// In a forked child, which has `mutators` mutators: threads are started again when a collection needs them.
     pub(crate) fn note_forked(&self, mutators: usize) {
         self.mutators.store(mutators, Ordering::Relaxed);
         self.lost_its_threads.store(true, Ordering::Relaxed);

@@ -61,7 +61,8 @@ impl From<CreateError> for BuildError {
 }
 
 /// The setup of a heap. A value that an option of that name would not accept is refused with the same words: by
-/// [`Builder::build`], where a method set it. Whatever is set here, `GLEANER_OPTIONS` of the environment weighs more, unless it is ignored.
+/// [`Builder::build`], where a method set it. Whatever is set here, `GLEANER_OPTIONS` of the environment weighs more,
+/// unless it is ignored.
 #[derive(Clone, Debug)]
 pub struct Builder {
     options: Options,
@@ -101,8 +102,8 @@ impl Builder {
         Ok(self)
     }
 
-    /// Sets the options of a list such as `heap-limit=1g,young=64m`. Whether options hold together is found when the heap is
-    /// built: the second of them may be in another list.
+    /// Sets the options of a list such as `heap-limit=1g,young=64m`. Whether options hold together is found when the
+    /// heap is built: the second of them may be in another list.
     pub fn options(mut self, list: &str) -> Result<Self, BuildError> {
         self.options
             .read_list_of(HeapKind::Precise, Foreign::Refused, list)
@@ -163,8 +164,8 @@ impl Builder {
         self
     }
 
-    /// The most threads that collect, the one that asks for a collection included; one a processor unless given, at most 16.
-    /// Option `workers`.
+    /// The most threads that collect, the one that asks for a collection included; one a processor unless given, at
+    /// most 16. Option `workers`.
     pub fn workers(mut self, workers: usize) -> Self {
         self.options.workers = workers.try_into().unwrap_or(u32::MAX);
         self
@@ -243,15 +244,16 @@ impl Builder {
         self
     }
 
-    /// For testing: where eden and the survivor spaces were is without access for so many collections, so that a stale
-    /// reference faults, and allocations are checked; 0 for neither. Option `quarantine`.
+    /// For testing: after a collection, memory that eden and the survivor spaces have left cannot be accessed for
+    /// `collections` collections, so that a stale reference faults. Allocations are checked, too. 0 for neither. Option
+    /// `quarantine`.
     pub fn quarantine(mut self, collections: u32) -> Self {
         self.options.quarantine = collections;
         self
     }
 
-    /// For testing and counting: one thread does the work of all workers in turns of so many objects; 0 for all at the
-    /// same time. Option `lockstep`; the order of turns is option `lockstep-seed`.
+    /// For testing and counting: one thread does the work of all workers, in turns of `objects` objects each; 0 for all
+    /// workers at the same time. Option `lockstep`; the order of turns is option `lockstep-seed`.
     pub fn lockstep(mut self, objects: u32) -> Self {
         self.options.lockstep = objects;
         self

@@ -13,18 +13,19 @@
 //!
 //! # Terms
 //! - An element of an array in pieces is *near* within the first N bytes, and *far* beyond them (PLDI 2010, section 5.1).
-//! - A *part* of an array is what one arraylet holds of its far elements. It is *tainted* while the arraylet must not be
-//!   written, since other arrays share it or it is the zero arraylet. To *untaint* a part gives it an arraylet of its own.
+//! - A *part* of an array is what one arraylet holds of its far elements. It is *tainted* while the arraylet must not
+//!   be written, since other arrays share it or it is the zero arraylet. To *untaint* a part gives it an arraylet of
+//!   its own.
 //! - The *stock* of a mutator is what it has taken of arraylets and not used yet.
 //! - A *run* is bytes of an array that lie side by side and are all tainted or all not. Embedders see it as a [`Piece`].
 //!
 //! # What an array store does, in order
 //! [`Mutator::store_element_in`](crate::Mutator::store_element_in) goes down this list until the element is written:
 //!
-//! 1. `near` (`place.rs`): the element lies behind the length of its array, near or in an array that is known to be in one
-//!    piece. It is written there.
-//! 2. `far_untainted` (`place.rs`): the element may be far, and its part is not tainted. It is written there. What comes next
-//!    is no more inlined.
+//! 1. `near` (`place.rs`): the element lies behind the length of its array, near or in an array that is known to be in
+//!    one piece. It is written there.
+//! 2. `far_untainted` (`place.rs`): the element may be far, and its part is not tainted. It is written there. What
+//!    comes next is no more inlined.
 //! 3. `store_where_tainted` (`store.rs`): the part is tainted. A zero among zeros is there already.
 //! 4. `store_after_untainting` (`store.rs`): the part needs an arraylet of its own, which the stock has most often.
 //! 5. `fill_stock_for_one`, `fill_stock_or_collect` (`stock.rs`): the stock has none. One is taken, after a collection if
@@ -32,8 +33,8 @@
 //! 6. `untaint_element`, `untaint_run` (`stock.rs`): the arraylet is filled with what the part holds and installed
 //!    (`instantiate` of the plan). The element is written there.
 //!
-//! Each of the writes of a slot is followed by the barrier, `dirty`. A load stops at step 2, where `far` asks for no taint.
-//! What works on many elements fills the stock for all of them first, and then goes from run to run (`runs.rs`).
+//! Each of the writes of a slot is followed by the barrier, `dirty`. A load stops at step 2, where `far` asks for no
+//! taint. What works on many elements fills the stock for all of them first, and then goes from run to run (`runs.rs`).
 //!
 //! Bounds: an index inside of the array is part of what the caller promises, which debug builds check. Copies check the
 //! ranges and the types in all builds, as does the safe layer (`safe.rs`).

@@ -223,8 +223,9 @@ impl Heap {
         Ok(())
     }
 
-    /// Has each event of each collection told to `listener`, in their order, when the collection is over. It lasts as long
-    /// as the heap, and the heap for ever if the listener holds a clone of it. A panic in it comes out of the allocation, or whatever else led the collection.
+    /// Has each event of each collection told to `listener`, in their order, when the collection is over. It lasts as
+    /// long as the heap, and the heap for ever if the listener holds a clone of it. A panic in it comes out of the
+    /// allocation, or whatever else led the collection.
     pub fn add_listener(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
         self.add_collection_listener(move |collection| {
             collection.events.iter().for_each(&listener)
@@ -274,15 +275,17 @@ impl Heap {
         with_heap!(&self.shared.kind, heap => heap.metadata_bytes())
     }
 
-    /// What collections did so far. Not to be called by a mutator outside of [`Mutator::blocking`](crate::Mutator::blocking), or a collection
-    /// that another thread wants would wait for this one for ever; a mutator asks [`Mutator::totals`](crate::Mutator::totals).
+    /// What collections did so far. Not to be called by a mutator outside of
+    /// [`Mutator::blocking`](crate::Mutator::blocking), or a collection that another thread wants would wait for this
+    /// one for ever; a mutator asks [`Mutator::totals`](crate::Mutator::totals).
     pub fn totals(&self) -> Totals {
         members::assert_no_walk(self.shared.number, "totals are asked for");
         with_heap!(&self.shared.kind, heap => heap.totals())
     }
 
     /// Which memory nodes the workers were busy on: on a synthetic machine of several (option `topology`), elsewhere
-    /// nothing. Not to be called by a mutator outside of [`Mutator::blocking`](crate::Mutator::blocking), as [`Heap::totals`].
+    /// nothing. Not to be called by a mutator outside of [`Mutator::blocking`](crate::Mutator::blocking), as
+    /// [`Heap::totals`].
     pub fn locality(&self) -> Option<Box<Locality>> {
         members::assert_no_walk(self.shared.number, "locality is asked for");
         with_heap!(&self.shared.kind, heap => heap.locality())
@@ -314,8 +317,8 @@ impl Heap {
     }
 
     /// Whether every array of more bytes than lie in a spine ([`Heap::cut_arrays`]) is cut, but for those of
-    /// [`Heap::register_whole_raw`] and pinned ones. Not so where only arrays of one kind are cut, and under `array-guard`.
-    /// Code for [`CutArrays`](crate::raw::CutArrays) asks here, too.
+    /// [`Heap::register_whole_raw`] and pinned ones. Not so where only arrays of one kind are cut, and under
+    /// `array-guard`. Code for [`CutArrays`](crate::raw::CutArrays) asks here, too.
     pub fn cuts_all_arrays(&self) -> bool {
         let (cutting, first_n) = with_heap!(&self.shared.kind, heap => {
             (heap.config.cutting, heap.pieces().first_n)

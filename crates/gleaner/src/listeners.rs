@@ -1,9 +1,10 @@
 //! Listeners: functions of the embedder that are told of each collection when it is over.
 //!
 //! The thread that led the collection calls them when the others run again. It holds no lock of the heap and counts as
-//! blocked, so a listener may take its time, ask for [`Heap::used`](crate::Heap::used) or [`Heap::totals`](crate::Heap::totals), and add listeners. It must not
-//! use a mutator of this heap. Collections may follow each other while it runs, and then it runs on several threads at
-//! once, the later collection possibly first; each says its number.
+//! blocked, so a listener may take its time, ask for [`Heap::used`](crate::Heap::used) or
+//! [`Heap::totals`](crate::Heap::totals), and add listeners. It must not use a mutator of this heap. Collections may
+//! follow each other while it runs, and then it runs on several threads at once, the later collection possibly first;
+//! each says its number.
 
 use std::sync::Arc;
 

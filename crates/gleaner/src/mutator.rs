@@ -233,8 +233,8 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.array_counts())
     }
 
-    /// The report on arrays of option `array-report`; `None` without it. Collects everything first, so that its last census
-    /// is of now: what is not in a root may move or die.
+    /// The report on arrays of option `array-report`; `None` without it. Collects everything first, so that its last
+    /// census is of now: what is not in a root may move or die.
     pub fn array_report(&mut self) -> Option<ArrayReport> {
         self.assert_may_collect("a question for a report");
         with_heap!(&self.shared.kind, heap => {

@@ -49,8 +49,8 @@ impl NewObject {
         }
     }
 
-    /// Zeroes the last granule of an array whose elements the caller writes: it may have bytes behind the last element, which
-    /// nobody writes. A caller writes all of a structure.
+    /// Zeroes the last granule of an array whose elements the caller writes: it may have bytes behind the last element,
+    /// which nobody writes. A caller writes all of a structure.
     ///
     /// # Safety
     /// Fresh memory of the calling mutator lies at `object`, as many bytes as the object has.

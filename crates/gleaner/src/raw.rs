@@ -66,7 +66,7 @@ impl Heap {
     /// and poll.
     pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
         members::assert_no_walk(self.shared.number, "a root visitor is set");
-        // SAFETY: the function keeps what `RootVisitor` asks, as this function asks.
+        // SAFETY: the function keeps what `RootVisitor` asks, as the caller promises.
         with_heap!(&self.shared.kind, heap => unsafe { heap.set_root_visitor(visitor) });
     }
 }
@@ -101,10 +101,10 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn load_raw(&self, object: Address, offset: usize) -> Value {
         if self.compressed {
-            // SAFETY: a slot of the object lies there, as asked, and this heap's are compressed.
+            // SAFETY: a slot of the object lies there, as the caller promises, and this heap's are compressed.
             unsafe { self.load_in::<Compressed>(object, offset) }
         } else {
-            // SAFETY: a slot of the object lies there, as asked, and this heap's are wide.
+            // SAFETY: a slot of the object lies there, as the caller promises, and this heap's are wide.
             unsafe { self.load_in::<Wide>(object, offset) }
         }
     }
@@ -116,10 +116,11 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn store_raw(&self, object: Address, offset: usize, value: Value) {
         if self.compressed {
-            // SAFETY: a slot of the object lies there, as asked, and this heap's are compressed; the value fits.
+            // SAFETY: a slot of the object lies there, as the caller promises, and this heap's are compressed; the
+            // value fits.
             unsafe { self.store_in::<Compressed>(object, offset, value) };
         } else {
-            // SAFETY: a slot of the object lies there, as asked, and this heap's are wide.
+            // SAFETY: a slot of the object lies there, as the caller promises, and this heap's are wide.
             unsafe { self.store_in::<Wide>(object, offset, value) };
         }
     }
@@ -130,7 +131,7 @@ impl Mutator {
     /// As for [`Mutator::load_raw`], and the heap has such slots.
     #[inline(always)]
     pub unsafe fn load_in<F: SlotFormat>(&self, object: Address, offset: usize) -> Value {
-        // SAFETY: a slot of format `F` lies at this offset of the object, as asked.
+        // SAFETY: a slot of format `F` lies at this offset of the object, as the caller promises.
         unsafe { F::load(object.add(offset), self.record().base) }
     }
 
@@ -141,7 +142,7 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn store_in<F: SlotFormat>(&self, object: Address, offset: usize, value: Value) {
         let at = object.add(offset);
-        // SAFETY: a slot of format `F` lies there, as asked, and the value is valid.
+        // SAFETY: a slot of format `F` lies there, as the caller promises, and the value is valid.
         unsafe { F::store(at, self.record().base, value) };
         self.dirty(at);
     }
@@ -156,7 +157,7 @@ impl Mutator {
         object: Address,
         offset: usize,
     ) -> Address {
-        // SAFETY: a slot of format `F` without an immediate lies at this offset of the object, as asked.
+        // SAFETY: a slot of format `F` without an immediate lies at this offset of the object, as the caller promises.
         unsafe { F::load_reference(object.add(offset), self.record().base) }
     }
 
@@ -172,7 +173,7 @@ impl Mutator {
         to: Address,
     ) {
         let at = object.add(offset);
-        // SAFETY: a slot of format `F` lies there, as asked, and `to` is null or an object of this heap.
+        // SAFETY: a slot of format `F` lies there, as the caller promises, and `to` is null or an object of this heap.
         unsafe { F::store_reference(at, self.record().base, to) };
         self.dirty(at);
     }
@@ -190,7 +191,7 @@ impl Mutator {
         offset: usize,
         value: Value,
     ) {
-        // SAFETY: a slot of format `F` lies there, as asked, and the object is young, so no card is due.
+        // SAFETY: a slot of format `F` lies there, as the caller promises, and the object is young, so no card is due.
         unsafe { F::store(object.add(offset), self.record().base, value) };
     }
 
@@ -205,7 +206,7 @@ impl Mutator {
         offset: usize,
         to: Address,
     ) {
-        // SAFETY: a slot of format `F` lies there, as asked, and the object is young, so no card is due.
+        // SAFETY: a slot of format `F` lies there, as the caller promises, and the object is young, so no card is due.
         unsafe { F::store_reference(object.add(offset), self.record().base, to) };
     }
 
@@ -223,7 +224,7 @@ impl Mutator {
     /// `object` is a valid reference to an array.
     #[inline(always)]
     pub unsafe fn length_raw(&self, object: Address) -> u32 {
-        // SAFETY: an array lies at `object`, as asked, and its length never changes.
+        // SAFETY: an array lies at `object`, as the caller promises, and its length never changes.
         unsafe { object.add(LENGTH).ptr::<u32>().read() }
     }
 
@@ -233,7 +234,7 @@ impl Mutator {
     /// `object` is a valid reference.
     #[inline(always)]
     pub unsafe fn type_raw(&self, object: Address) -> TypeId {
-        // SAFETY: an object lies there, as asked, so a header does.
+        // SAFETY: an object lies there, as the caller promises, so a header does.
         unsafe { header::load(object, Ordering::Relaxed) }.type_id()
     }
 
@@ -321,7 +322,7 @@ impl Mutator {
     /// `object` is a valid reference.
     pub unsafe fn identity_hash_raw(&mut self, object: Address) -> u32 {
         self.assert_inside("an identity hash is asked for");
-        // SAFETY: an object lies there, as asked, so a header does; its word is atomic.
+        // SAFETY: an object lies there, as the caller promises, so a header does; its word is atomic.
         let word = unsafe { header::word_of(object) };
         header::identity_hash(word, || self.next_hash())
     }

@@ -418,8 +418,8 @@ impl<'s> Scope<'s> {
         unsafe { self.shared().length_raw(object) }
     }
 
-    /// Where item `index` of `bytes` bytes is: of a structure's own bytes, or an element of an array with elements of
-    /// so many bytes.
+    /// Where item `index` of `bytes` bytes is: in a structure's own bytes, or in an array whose elements have `bytes`
+    /// bytes.
     #[inline(always)]
     fn item(&self, object: Address, index: usize, bytes: usize) -> Place {
         // SAFETY: a local refers to a valid object.

@@ -21,7 +21,8 @@ use crate::types::{Array, Id, ReferenceArray, Type};
 unsafe fn write(start: Address, bytes: &[u8], end: Address) {
     debug_assert!(bytes.len() <= end.offset_from(start));
     for (index, byte) in bytes.iter().enumerate() {
-        // SAFETY: a byte of the fresh object, as asked; atomic, since any thread that gets the object reads it so.
+        // SAFETY: a byte of the fresh object, as the caller promises; atomic, since any thread that gets the object
+        // reads it so.
         unsafe { &*start.add(index).ptr::<AtomicU8>() }.store(*byte, Ordering::Relaxed);
     }
     let rest = start.add(bytes.len());

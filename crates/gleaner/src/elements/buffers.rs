@@ -16,11 +16,11 @@ impl Mutator {
     /// Copies numbers from `index` on to a buffer of the caller's.
     ///
     /// # Safety
-    /// `array` is a valid reference to an array of such numbers, which has as many from `index` on as the buffer. No other
-    /// thread writes them meanwhile.
+    /// `array` is a valid reference to an array of such numbers, which has as many from `index` on as the buffer. No
+    /// other thread writes them meanwhile.
     #[inline(always)]
     pub unsafe fn read_elements<T: Number>(&self, array: Address, index: usize, into: &mut [T]) {
-        // SAFETY: the range lies in the array, as this function asks; the heap and the buffer do not overlap.
+        // SAFETY: the range lies in the array, as the caller promises; the heap and the buffer do not overlap.
         unsafe {
             match self.near::<T>(array, index, into.len()) {
                 Some(from) => from
@@ -36,7 +36,7 @@ impl Mutator {
     #[inline(never)]
     pub(super) unsafe fn read_runs<T: Number>(&self, array: Address, index: usize, into: &mut [T]) {
         let mut to = into.as_mut_ptr();
-        // SAFETY: the range lies in the array, as this function asks; all runs together fill the buffer.
+        // SAFETY: the range lies in the array, as the caller promises; all runs together fill the buffer.
         unsafe {
             self.for_each_run(array, index * T::BYTES, size_of_val(into), |run| {
                 let count = run.bytes / T::BYTES;
@@ -59,7 +59,7 @@ impl Mutator {
         index: usize,
         from: &[T],
     ) -> Result<(), OutOfMemory> {
-        // SAFETY: the range lies in the array, as this function asks; the heap and the buffer do not overlap.
+        // SAFETY: the range lies in the array, as the caller promises; the heap and the buffer do not overlap.
         unsafe {
             match self.near::<T>(array, index, from.len()) {
                 Some(to) => to
@@ -81,7 +81,7 @@ impl Mutator {
     #[inline(never)]
     pub(super) unsafe fn write_runs<T: Number>(&self, array: Address, index: usize, from: &[T]) {
         let mut rest = from;
-        // SAFETY: the range lies in the array, as this function asks; the stock is filled for it.
+        // SAFETY: the range lies in the array, as the caller promises; the stock is filled for it.
         unsafe {
             self.for_each_run(array, index * T::BYTES, size_of_val(from), |run| {
                 let (these, others) = rest.split_at(run.bytes / T::BYTES);
@@ -99,11 +99,12 @@ impl Mutator {
     /// Writes the bytes of the elements of a fresh array that [`Mutator::is_cut`], from the first on.
     ///
     /// # Safety
-    /// This mutator has allocated the array, to be written by it, and since then has done nothing that may collect; it has
-    /// no references, and so many bytes.
+    /// This mutator has allocated the array, to be written by it, and since then has done nothing that may collect; it
+    /// has no references, and its elements take as many bytes as there are.
     pub(crate) unsafe fn write_fresh(&self, array: Address, bytes: &[u8]) {
         let mut from = bytes.as_ptr();
-        // SAFETY: the array has so many bytes, and arraylets of its own, which may be written.
+        // SAFETY: the elements take these bytes, as the caller promises. The array was allocated with arraylets of its
+        // own, which may be written.
         unsafe {
             self.for_each_run(array, 0, bytes.len(), |run| {
                 run.at.ptr::<u8>().copy_from_nonoverlapping(from, run.bytes);
@@ -118,7 +119,7 @@ impl Mutator {
     /// # Safety
     /// `array` is a valid reference.
     pub unsafe fn pinned_elements_raw(&self, array: Address) -> Option<(NonNull<u8>, usize)> {
-        // SAFETY: a valid reference, as this function asks.
+        // SAFETY: a valid reference, as the caller promises.
         let header = unsafe { header::load(array, Ordering::Relaxed) };
         let id = header.type_id();
         let shape = with_heap!(&self.shared.kind, heap => heap.model.shape(id).map(|shape| match shape {

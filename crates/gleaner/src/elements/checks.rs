@@ -6,7 +6,7 @@ use gleaner_mem::object_model::Shape;
 use crate::body::with_heap;
 use crate::mutator::Mutator;
 
-/// Panics unless so many elements lie at `index` of an array of `length`.
+/// Panics unless `count` elements lie at `index` of an array of `length`.
 #[inline]
 pub(super) fn check_range(what: &str, length: u32, index: usize, count: usize) {
     let length = length as usize;
@@ -17,12 +17,12 @@ pub(super) fn check_range(what: &str, length: u32, index: usize, count: usize) {
     );
 }
 
-/// So many elements, for a message.
+/// `count` elements, in words for a message.
 pub fn elements(count: usize) -> String {
     format!("{count} element{}", if count == 1 { "" } else { "s" })
 }
 
-/// What an array holds, for a message: numbers of so many bytes, given as the logarithm, or references.
+/// What an array holds, for a message: numbers, of which `log2` is the logarithm of their bytes, or references.
 pub(super) fn kind(log2: Option<u32>) -> String {
     match log2 {
         Some(0) => "numbers of 1 byte".into(),
@@ -32,8 +32,8 @@ pub(super) fn kind(log2: Option<u32>) -> String {
 }
 
 impl Mutator {
-    /// The logarithm of the size of the elements that both arrays have, `None` for references. Panics if they have not the
-    /// same.
+    /// The logarithm of the size of the elements that both arrays have, `None` for references. Panics if they have not
+    /// the same.
     ///
     /// # Safety
     /// Both are valid references.
@@ -45,7 +45,7 @@ impl Mutator {
         one: Address,
         other: Address,
     ) -> Option<u32> {
-        // SAFETY: valid references, as this function asks.
+        // SAFETY: valid references, as the caller promises.
         unsafe {
             let shape = self.element_raw(one);
             if self.type_raw(one) != self.type_raw(other) {
@@ -66,7 +66,7 @@ impl Mutator {
     /// # Safety
     /// `array` is a valid reference.
     pub(super) unsafe fn element_raw(&self, array: Address) -> Option<u32> {
-        // SAFETY: a valid reference, as this function asks.
+        // SAFETY: a valid reference, as the caller promises.
         let id = unsafe { self.type_raw(array) };
         with_heap!(&self.shared.kind, heap => match heap.model.shape(id) {
             Some(Shape::Primitives { log2 }) => Some(log2),

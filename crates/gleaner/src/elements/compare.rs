@@ -1,5 +1,5 @@
-//! Comparisons of many elements at once, of arrays in pieces run by run: arraylets that both arrays share are equal without a
-//! look at them.
+//! Comparisons of many elements at once, of arrays in pieces run by run: arraylets that both arrays share are equal
+//! without a look at them.
 
 use std::slice;
 
@@ -25,14 +25,14 @@ impl Mutator {
         (other, other_index): (Address, usize),
         count: usize,
     ) -> Option<usize> {
-        // SAFETY: valid references, as this function asks.
+        // SAFETY: valid references, as the caller promises.
         let log2 = unsafe { self.comparable(one, other) };
         for (array, index) in [(one, index), (other, other_index)] {
             // SAFETY: an array.
             let length = unsafe { self.length_raw(array) };
             check_range("a comparison of", length, index, count);
         }
-        // SAFETY: valid references, as this function asks.
+        // SAFETY: valid references, as the caller promises.
         let (one, other) = unsafe { (self.runs(one), self.runs(other)) };
         let all = count << log2;
         let mut done = 0;
@@ -44,7 +44,7 @@ impl Mutator {
                 (mine.at, theirs.at, theirs.bytes)
             };
             if mine != theirs {
-                // SAFETY: so many bytes lie at both places.
+                // SAFETY: `bytes` bytes lie at both places.
                 let [mine, theirs] = [mine, theirs]
                     .map(|at| unsafe { slice::from_raw_parts(at.ptr::<u8>(), bytes) });
                 if mine != theirs {
@@ -65,16 +65,16 @@ impl Mutator {
     /// # Safety
     /// As for [`Mutator::compare_elements_raw`].
     unsafe fn comparable(&self, one: Address, other: Address) -> u32 {
-        // SAFETY: valid references, as this function asks.
+        // SAFETY: valid references, as the caller promises.
         let shape = unsafe { self.same_elements("a comparison of", "with", one, other) };
         shape.unwrap_or_else(|| self.log2(Copied::Slots))
     }
 }
 
 impl Scope<'_> {
-    /// The first of `count` elements, bit by bit, in which a range of one array differs from a range of another; counted
-    /// from the start of the ranges. `None` if they are equal. Of an element that another mutator writes meanwhile, either
-    /// value is compared.
+    /// The first of `count` elements, bit by bit, in which a range of one array differs from a range of another;
+    /// counted from the start of the ranges. `None` if they are equal. Of an element that another mutator writes
+    /// meanwhile, either value is compared.
     ///
     /// ```
     /// # use gleaner::{Elements, Heap};
@@ -119,7 +119,7 @@ impl Scope<'_> {
         count: usize,
     ) -> Option<usize> {
         let [one, other] = ranges.map(|(array, index)| {
-            // SAFETY: such an array with this range, as this function asks.
+            // SAFETY: such an array with this range, as the caller promises.
             unsafe { self.shared().cursor::<T>(array, index, count) }
         });
         one.zip(other).position(|(one, other)| one != other)

@@ -1,8 +1,8 @@
 //! Bulk copies of array elements, of arrays in pieces run by run (PLDI 2010, section 4.6), and whole arraylets by sharing
 //! them (section 4.7).
 //!
-//! Slots are copied one by one, each as a mutator would: a thread that reads one meanwhile finds the old value or the new.
-//! The barrier dirties the cards of the whole range (I5).
+//! Slots are copied one by one, each as a mutator would: a thread that reads one meanwhile finds the old value or the
+//! new. The barrier dirties the cards of the whole range (I5).
 
 use std::cell::RefCell;
 use std::iter::Peekable;
@@ -31,7 +31,7 @@ pub(super) enum Copied {
     SharedNumbers(u32),
 }
 
-/// From an offset of one array to an offset of another, so many bytes.
+/// `bytes` bytes, from offset `from` of one array to offset `to` of another.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     from: usize,
@@ -40,7 +40,7 @@ struct Range {
 }
 
 impl Range {
-    /// So many bytes behind its start, and so many of them.
+    /// The part that begins `before` bytes behind its start and has `bytes` bytes.
     fn part(self, (before, bytes): (usize, usize)) -> Range {
         Range {
             from: self.from + before,
@@ -70,11 +70,11 @@ struct Copies {
 /// Copies `count` items, which may overlap, as if they were all read before the first is written.
 ///
 /// # Safety
-/// So many items of type `A` lie at `from` and at `to`.
+/// `count` items of type `A` lie at `from` and at `to`.
 unsafe fn copy_each<A>(from: Address, to: Address, count: usize, copy: impl Fn(&A, &A)) {
     let one = |index: usize| {
         let offset = index * size_of::<A>();
-        // SAFETY: one of the items that lie there, as this function asks.
+        // SAFETY: one of the items that lie there, as the caller promises.
         unsafe { copy(&*from.add(offset).ptr::<A>(), &*to.add(offset).ptr::<A>()) };
     };
     if to < from {
@@ -102,7 +102,7 @@ impl Mutator {
         count: u32,
     ) -> Result<(), OutOfMemory> {
         self.assert_may_collect("a copy of elements");
-        // SAFETY: valid references, as this function asks.
+        // SAFETY: valid references, as the caller promises.
         let shape = unsafe { self.same_elements("a copy from", "to", from, to) };
         for (array, index) in [(from, from_index), (to, to_index)] {
             // SAFETY: an array.
@@ -144,7 +144,7 @@ impl Mutator {
             to: to_offset,
             bytes,
         };
-        // SAFETY: as this function asks.
+        // SAFETY: both are arrays of such elements and have these ranges, as the caller promises.
         unsafe {
             if bytes < self.record().pieces.arraylet_bytes()
                 && self.copy_single_run(from, to, range, copied)
@@ -155,7 +155,8 @@ impl Mutator {
         }
     }
 
-    /// Copies a range of less than an arraylet if it lies side by side in both arrays and may be written; whether it does.
+    /// Copies a range of less than an arraylet if it lies side by side in both arrays and may be written; whether it
+    /// does.
     ///
     /// # Safety
     /// As for [`Mutator::copy_between`].
@@ -166,7 +167,7 @@ impl Mutator {
         all: Range,
         copied: Copied,
     ) -> bool {
-        // SAFETY: the arrays have these ranges, as this function asks.
+        // SAFETY: the arrays have these ranges, as the caller promises.
         unsafe {
             let read = self.runs(from).in_one_part(all.from, all.bytes);
             let write = self.runs(to).in_one_part(all.to, all.bytes);
@@ -199,11 +200,11 @@ impl Mutator {
     /// Copies bytes that lie side by side, as if all were read before the first is written.
     ///
     /// # Safety
-    /// So many bytes of such elements lie at both places.
+    /// `bytes` bytes of such elements lie at both places.
     unsafe fn transfer(&self, from: Address, to: Address, bytes: usize, copied: Copied) {
         macro_rules! copy_as {
             ($atomic:ty, $load:ident, $store:ident) => {
-                // SAFETY: so many elements of this width lie at both places, as this function asks.
+                // SAFETY: `bytes` bytes of elements of this width lie at both places, as the caller promises.
                 unsafe {
                     copy_each(
                         from,
@@ -217,7 +218,7 @@ impl Mutator {
             };
         }
         match copied {
-            // SAFETY: so many bytes lie at both places, as this function asks, and no other thread uses them.
+            // SAFETY: `bytes` bytes lie at both places, and no other thread uses them, as the caller promises.
             Copied::Numbers(_) => unsafe { from.ptr::<u8>().copy_to(to.ptr(), bytes) },
             Copied::SharedNumbers(0) => copy_as!(AtomicU8, Relaxed, Relaxed),
             Copied::SharedNumbers(1) => copy_as!(AtomicU16, Relaxed, Relaxed),
@@ -256,7 +257,7 @@ impl Mutator {
         let shares = !overlaps && cutting.is_some_and(|cutting| cutting.copy_on_write);
         let contents = Contents::of(copied == Copied::Slots);
         let mut shared = match shares {
-            // SAFETY: the arrays have these ranges, as this function asks.
+            // SAFETY: the arrays have these ranges, as the caller promises.
             true => unsafe { self.shareable_range(from, to, all) },
             false => None,
         };
@@ -264,8 +265,8 @@ impl Mutator {
         let to_untaint = RefCell::new(Vec::new());
         loop {
             let ranges = all.without(shared);
-            // SAFETY: valid references, as this function asks; the arrays have these ranges wherever they lie, and nothing
-            // polls behind what fills the stock.
+            // SAFETY: valid references, as the caller promises; the arrays have these ranges wherever they lie, and
+            // nothing polls behind what fills the stock.
             unsafe {
                 values = self.fill_stock_for(values, contents, |mutator, values| {
                     let [from, to] = values.map(address);
@@ -314,7 +315,7 @@ impl Mutator {
         if !pieces.cut() || (all.from.wrapping_sub(all.to)) & (pieces.arraylet_bytes() - 1) != 0 {
             return None;
         }
-        // SAFETY: valid arrays, as this function asks.
+        // SAFETY: valid arrays, as the caller promises.
         unsafe {
             // The arraylets of an immortal array are never those of another.
             if [from, to].iter().any(|&array| self.is_immortal(array)) {
@@ -339,7 +340,7 @@ impl Mutator {
     /// # Safety
     /// `array` is a valid reference to an array.
     unsafe fn bytes_of(&self, array: Address) -> usize {
-        // SAFETY: an array, as this function asks.
+        // SAFETY: an array, as the caller promises.
         unsafe {
             let log2 = match self.element_raw(array) {
                 Some(log2) => log2,
@@ -367,7 +368,7 @@ impl Mutator {
         let shared = with_heap!(&self.shared.kind, heap => heap.while_alone(|| {
             for index in 0..count {
                 let (part, to_part) = ((from, first + index), (to, to_first + index));
-                // SAFETY: both have these parts, as this function asks, and no other mutator is attached.
+                // SAFETY: both have these parts, as the caller promises, and no other mutator is attached.
                 touched += u64::from(unsafe { heap.share(part, to_part, contents) });
             }
         }));
@@ -393,7 +394,7 @@ impl Mutator {
         copies: &Copies,
         to_untaint: &mut Vec<usize>,
     ) {
-        // SAFETY: as this function asks.
+        // SAFETY: both arrays have this range, as the caller promises.
         unsafe {
             self.for_pairs(from, to, range, copies, |read, write| {
                 let needs = !(write.writable || write.zero && read.zero);
@@ -420,7 +421,7 @@ impl Mutator {
     ) {
         let contents = Contents::of(copies.copied == Copied::Slots);
         let (mut beyond, mut last) = (0, None);
-        // SAFETY: as this function asks.
+        // SAFETY: both arrays have this range, and the stock is filled for it, as the caller promises.
         unsafe {
             self.for_pairs(from, to, range, copies, |read, write| {
                 if write.part.is_some() {
@@ -457,7 +458,8 @@ impl Mutator {
         copies: &Copies,
         to_untaint: &[usize],
     ) {
-        // SAFETY: as this function asks.
+        // SAFETY: both are arrays of such elements and have this range, and the stock is filled for it, as the caller
+        // promises.
         unsafe {
             match self.log2(copies.copied) {
                 3 if copies.copied == Copied::Slots => {
@@ -474,7 +476,7 @@ impl Mutator {
         }
         let first_n = self.record().pieces.first_n;
         let beyond = (range.to + range.bytes).saturating_sub(range.to.max(first_n));
-        // SAFETY: a valid array, as this function asks.
+        // SAFETY: a valid array, as the caller promises.
         if unsafe { self.runs(to) }.is_spine() {
             self.record()
                 .count_arrays(|counts| counts.copied_bytes += beyond as u64);
@@ -493,10 +495,10 @@ impl Mutator {
         to_untaint: &[usize],
     ) {
         let (contents, base) = (Contents::of(E::SLOTS), self.record().base);
-        // SAFETY: valid arrays, as this function asks.
+        // SAFETY: valid arrays, as the caller promises.
         let (source, target) = unsafe { (self.runs(from), self.runs(to)) };
         let one = |offset: usize| {
-            // SAFETY: both arrays have the element, as this function asks, and the stock is filled.
+            // SAFETY: both arrays have the element, as the caller promises, and the stock is filled.
             unsafe {
                 let read = source.in_one_part(range.from + offset, E::BYTES);
                 let item = E::read_at(read.at, base);
@@ -533,12 +535,12 @@ impl Mutator {
         copies: &Copies,
         mut visit: impl FnMut(&Run, &Run),
     ) {
-        // SAFETY: valid arrays, as this function asks.
+        // SAFETY: valid arrays, as the caller promises.
         let (from, to) = unsafe { (self.runs(from), self.runs(to)) };
         let mut done = 0;
         while done < range.bytes {
             let left = range.bytes - done;
-            // SAFETY: the arrays have these ranges, as this function asks.
+            // SAFETY: the arrays have these ranges, as the caller promises.
             let (mut read, mut write) = unsafe {
                 if copies.downward {
                     let read = from.ending_at(range.from + left, left);

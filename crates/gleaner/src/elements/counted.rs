@@ -1,7 +1,7 @@
-//! What is counted of arrays, where a report on them is made (option `array-report`; PLDI 2010, section 6): allocations and
-//! copies by all code, which goes the slow way of an allocation then; accesses by code that is compiled with its elements
-//! [`In`](super::element::In) the layout [`Counted`]: it does what it does for [`AnyArrays`], and counts each element that it reads
-//! or writes.
+//! What is counted of arrays, where a report on them is made (option `array-report`; PLDI 2010, section 6): allocations
+//! and copies by all code, which goes the slow way of an allocation then; accesses by code that is compiled with its
+//! elements [`In`](super::element::In) the layout [`Counted`]: it does what it does for [`AnyArrays`], and counts each
+//! element that it reads or writes.
 //!
 //! Accesses through other layouts have no trace of this: [`Layout::COUNTED`] is a constant.
 
@@ -34,8 +34,8 @@ impl Layout for Counted {
 }
 
 impl Mutator {
-    /// Counts an object that was allocated if it is an array. Its object takes `taken` bytes: of an array in pieces that is
-    /// the spine.
+    /// Counts an object that was allocated if it is an array. Its object takes `taken` bytes: of an array in pieces
+    /// that is the spine.
     pub(crate) fn count_array(&self, new: NewObject, taken: usize) {
         let record = self.record();
         if let Some(length) = new.length
@@ -45,7 +45,7 @@ impl Mutator {
         }
     }
 
-    /// Counts a copy of so many bytes from an offset of an array to one of an array.
+    /// Counts a copy of `bytes` bytes from offset `from` of one array to offset `to` of another.
     pub(super) fn count_copy(&self, from: usize, to: usize, bytes: usize) {
         let record = self.record();
         if record.has_tally() {

@@ -1,6 +1,6 @@
-//! Cursors: elements of an array one after the other. What an access has to find out about the array is found out once for
-//! each piece (PLDI 2010, section 5.1, strip-mining): the end of the piece takes the place of the length in the test whether
-//! there is another element.
+//! Cursors: elements of an array one after the other. What an access has to find out about the array is found out once
+//! for each piece (PLDI 2010, section 5.1, strip-mining): the end of the piece takes the place of the length in the
+//! test whether there is another element.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -19,8 +19,8 @@ use crate::mutator::Mutator;
 use crate::new_object::NewObject;
 
 /// Loads elements of an array one after the other; an iterator. While it exists nothing can be allocated or polled;
-/// [`Cursor::rest`] is where the next one goes on: what polls may do to an array (move its spine, give it other arraylets)
-/// is found out again then, which takes as long as going over from one piece to the next.
+/// [`Cursor::rest`] is where the next one goes on: what polls may do to an array (move its spine, give it other
+/// arraylets) is found out again then, which takes as long as going over from one piece to the next.
 #[derive(Debug)]
 pub struct Cursor<'m, E> {
     place: Place<'m>,
@@ -69,7 +69,7 @@ impl<'m> Place<'m> {
         count: usize,
     ) -> Place<'m> {
         let last = index + count;
-        // SAFETY: the range lies in the array, as asked.
+        // SAFETY: the range lies in the array, as the caller promises.
         let whole = unsafe { mutator.near::<E>(array, index, count) };
         let (next, bytes) = match whole {
             Some(at) => (at, count * E::BYTES),
@@ -127,8 +127,8 @@ fn count_next<E: Element>(place: &Place<'_>, access: Access) {
     }
 }
 
-/// The run from an offset on. A call, so that the loop that is left is one over the elements of a piece: inlined, it makes
-/// loops with little in them much slower.
+/// The run from an offset on. A call, so that the loop that is left is one over the elements of a piece: inlined, it
+/// makes loops with little in them much slower.
 #[cold]
 #[inline(never)]
 fn find_run<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {
@@ -145,7 +145,7 @@ fn find_first_run<E: Element>(
     offset: usize,
     most: usize,
 ) -> Run {
-    // SAFETY: as in `find_run`.
+    // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed.
     unsafe { far_runs::<E>(mutator, array).in_one_part(offset, most) }
 }
 
@@ -156,7 +156,7 @@ fn find_first_run<E: Element>(
 #[inline(always)]
 unsafe fn far_runs<E: Element>(mutator: &Mutator, array: Address) -> Runs {
     let pieces = E::Layout::pieces(mutator.record());
-    // SAFETY: as this function asks.
+    // SAFETY: a valid reference to an array of a heap with this layout, as the caller promises.
     unsafe {
         if E::Layout::ALL_CUT {
             Runs::of_spine(array, pieces)
@@ -179,7 +179,7 @@ impl Mutator {
         count: usize,
     ) -> Cursor<'_, E> {
         Cursor {
-            // SAFETY: the range lies in the array, as this function asks; the mutator is borrowed.
+            // SAFETY: the range lies in the array, as the caller promises; the mutator is borrowed.
             place: unsafe { Place::new::<E>(self, array, index, count) },
             base: self.record().base,
             element: PhantomData,
@@ -198,12 +198,12 @@ impl Mutator {
         index: usize,
         count: usize,
     ) -> Result<CursorMut<'_, E>, OutOfMemory> {
-        // SAFETY: the range lies in the array, as this function asks.
+        // SAFETY: the range lies in the array, as the caller promises.
         let is_whole = unsafe { self.near::<E>(array, index, count) }.is_some();
         let array = if is_whole {
             array
         } else {
-            // SAFETY: as this function asks.
+            // SAFETY: the range lies in the array, as the caller promises.
             unsafe { self.fill_stock_for_elements::<E>(array, index, count) }?
         };
         // SAFETY: the range lies in the array, which is where it was or was rooted; the mutator is borrowed.
@@ -230,7 +230,8 @@ impl Mutator {
         fill: impl FnOnce(&mut CursorMut<'_, E>),
     ) -> Result<Address, OutOfMemory> {
         let bytes = array_bytes(length, E::BYTES.trailing_zeros());
-        // SAFETY: the type and the bytes that follow from it; other references are not used again, as this function asks.
+        // SAFETY: the type and the bytes that follow from it; other references are not used again, as the caller
+        // promises.
         let array =
             unsafe { self.allocate_raw(NewObject::array(id, length, bytes), Fresh::Zeroed) }?;
         // SAFETY: all elements of the fresh array.
@@ -351,7 +352,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
         let at = self.place.next;
         self.place.next = at.add(E::BYTES);
         // SAFETY: an element of the range, which stays in place while the mutator is borrowed, in a part that is the
-        // array's alone; the item is valid, as this function asks.
+        // array's alone; the item is valid, as the caller promises.
         unsafe { E::write_at(at, self.place.mutator.record().base, item) };
         if E::SLOTS {
             self.place.mutator.dirty(at);

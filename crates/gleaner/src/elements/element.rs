@@ -66,11 +66,12 @@ pub unsafe trait Element: 'static {
     /// Writes `count` elements.
     ///
     /// # Safety
-    /// As for [`Element::write_at`], for so many elements; if they are numbers, no other thread uses them meanwhile.
+    /// As for [`Element::write_at`], for `count` elements from `first` on; if they are numbers, no other thread uses
+    /// them meanwhile.
     #[inline(always)]
     unsafe fn fill_at(first: Address, base: Address, count: usize, item: Self::Item) {
         for number in 0..count {
-            // SAFETY: one of so many elements, as this function asks.
+            // SAFETY: one of the `count` elements, as the caller promises.
             unsafe { Self::write_at(first.add(number * Self::BYTES), base, item) };
         }
     }
@@ -111,13 +112,13 @@ macro_rules! slots {
 
                 #[inline(always)]
                 unsafe fn read_at(at: Address, base: Address) -> Value {
-                    // SAFETY: a slot of this format lies at `at`, as this function asks.
+                    // SAFETY: a slot of this format lies at `at`, as the caller promises.
                     unsafe { <$format as SlotFormat>::load(at, base) }
                 }
 
                 #[inline(always)]
                 unsafe fn write_at(at: Address, base: Address, item: Value) {
-                    // SAFETY: a slot of this format lies at `at`, as this function asks.
+                    // SAFETY: a slot of this format lies at `at`, as the caller promises.
                     unsafe { <$format as SlotFormat>::store(at, base, item) };
                 }
 
@@ -128,7 +129,7 @@ macro_rules! slots {
                     expected: Value,
                     new: Value,
                 ) -> Result<(), Value> {
-                    // SAFETY: a slot of this format lies at `at`, as this function asks.
+                    // SAFETY: a slot of this format lies at `at`, as the caller promises.
                     unsafe { <$format as SlotFormat>::compare_exchange(at, base, expected, new) }
                 }
             }
@@ -168,7 +169,7 @@ unsafe impl<F: SlotFormat> Element for Object<F> {
 
     #[inline(always)]
     unsafe fn write_at(at: Address, base: Address, item: Address) {
-        // SAFETY: a slot of this format lies at `at`, as this function asks.
+        // SAFETY: a slot of this format lies at `at`, as the caller promises.
         unsafe { F::store_reference(at, base, item) };
     }
 
@@ -180,7 +181,7 @@ unsafe impl<F: SlotFormat> Element for Object<F> {
         new: Address,
     ) -> Result<(), Address> {
         let [expected, new] = [expected, new].map(Value::reference);
-        // SAFETY: a slot of this format lies at `at`, as this function asks.
+        // SAFETY: a slot of this format lies at `at`, as the caller promises.
         unsafe { F::compare_exchange(at, base, expected, new) }
             .map_err(|found| Address::new(found.bits() as usize))
     }
@@ -213,14 +214,14 @@ macro_rules! numbers {
 
                 #[inline(always)]
                 unsafe fn read_at(at: Address, _: Address) -> $number {
-                    // SAFETY: an aligned element of this size lies at `at`, as this function asks.
+                    // SAFETY: an aligned element of this size lies at `at`, as the caller promises.
                     let word = unsafe { &*at.ptr::<$atomic>() }.load(Ordering::Relaxed);
                     $from(word)
                 }
 
                 #[inline(always)]
                 unsafe fn write_at(at: Address, _: Address, item: $number) {
-                    // SAFETY: an aligned element of this size lies at `at`, as this function asks.
+                    // SAFETY: an aligned element of this size lies at `at`, as the caller promises.
                     unsafe { &*at.ptr::<$atomic>() }.store($to(item), Ordering::Relaxed);
                 }
 
@@ -231,7 +232,7 @@ macro_rules! numbers {
                     expected: $number,
                     new: $number,
                 ) -> Result<(), $number> {
-                    // SAFETY: an aligned element of this size lies at `at`, as this function asks.
+                    // SAFETY: an aligned element of this size lies at `at`, as the caller promises.
                     unsafe { &*at.ptr::<$atomic>() }
                         .compare_exchange(
                             $to(expected),
@@ -245,7 +246,7 @@ macro_rules! numbers {
 
                 #[inline(always)]
                 unsafe fn fill_at(first: Address, _: Address, count: usize, item: $number) {
-                    // SAFETY: so many elements lie at `first`, and nobody else uses them, as this function asks.
+                    // SAFETY: `count` elements lie at `first`, and nobody else uses them, as the caller promises.
                     unsafe { slice::from_raw_parts_mut(first.ptr(), count) }.fill(item);
                 }
             }
@@ -292,13 +293,13 @@ unsafe impl<L: Layout, E: Element> Element for In<L, E> {
 
     #[inline(always)]
     unsafe fn read_at(at: Address, base: Address) -> E::Item {
-        // SAFETY: as this function asks.
+        // SAFETY: an element of `E` lies at `at`, as the caller promises.
         unsafe { E::read_at(at, base) }
     }
 
     #[inline(always)]
     unsafe fn write_at(at: Address, base: Address, item: E::Item) {
-        // SAFETY: as this function asks.
+        // SAFETY: an element of `E` lies at `at`, and the item is valid, as the caller promises.
         unsafe { E::write_at(at, base, item) };
     }
 
@@ -309,13 +310,13 @@ unsafe impl<L: Layout, E: Element> Element for In<L, E> {
         expected: E::Item,
         new: E::Item,
     ) -> Result<(), E::Item> {
-        // SAFETY: as this function asks.
+        // SAFETY: an element of `E` lies at `at`, and the items are valid, as the caller promises.
         unsafe { E::exchange_at(at, base, expected, new) }
     }
 
     #[inline(always)]
     unsafe fn fill_at(first: Address, base: Address, count: usize, item: E::Item) {
-        // SAFETY: as this function asks.
+        // SAFETY: `count` elements of `E` lie at `first`, and the item is valid, as the caller promises.
         unsafe { E::fill_at(first, base, count, item) };
     }
 }

@@ -21,8 +21,8 @@ pub struct Piece {
 
 impl Mutator {
     /// Where elements lie, of `bytes` bytes each, from `index` on: at most `count`, and no more than lie side by side.
-    /// They may be read there, and written in an array that was allocated [`Fresh::Unwritten`](crate::raw::Fresh::Unwritten) while
-    /// [`Mutator::initialize_element_in`] may be used.
+    /// They may be read there, and written in an array that was allocated
+    /// [`Fresh::Unwritten`](crate::raw::Fresh::Unwritten) while [`Mutator::initialize_element_in`] may be used.
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such elements, in which the range lies.
@@ -34,7 +34,7 @@ impl Mutator {
         count: usize,
         bytes: usize,
     ) -> Piece {
-        // SAFETY: the array has these bytes, as this function asks.
+        // SAFETY: the array has these bytes, as the caller promises.
         let run = unsafe { self.runs(array).starting_at(index * bytes, count * bytes) };
         Piece {
             at: run.at,
@@ -54,19 +54,19 @@ impl Mutator {
         count: usize,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        // SAFETY: the range lies in the array, as this function asks.
+        // SAFETY: the range lies in the array, as the caller promises.
         unsafe {
             let contents = self.contents(array);
             self.fill_stock_for_range(array, index * bytes, count * bytes, contents)
         }
     }
 
-    /// As [`Mutator::piece_raw`], for stores: the elements are the array's alone from now on. An empty piece if `zero` says
-    /// that the first element is to be zero, and it need not be written for that. This neither collects nor fails.
+    /// As [`Mutator::piece_raw`], for stores: the elements are the array's alone from now on. An empty piece if `zero`
+    /// says that the first element is to be zero, and it need not be written for that. This neither collects nor fails.
     ///
     /// # Safety
-    /// As for [`Mutator::piece_raw`]; the range is one for which [`Mutator::fill_stock_raw`] was called, or a part of it, and
-    /// nothing was stored by another function since then, allocated or polled.
+    /// As for [`Mutator::piece_raw`]; the range is one for which [`Mutator::fill_stock_raw`] was called, or a part of
+    /// it, and nothing was stored by another function since then, allocated or polled.
     pub unsafe fn piece_to_write_raw(
         &self,
         array: Address,
@@ -75,7 +75,7 @@ impl Mutator {
         bytes: usize,
         zero: bool,
     ) -> Piece {
-        // SAFETY: the array has these bytes, as this function asks, and the stock is filled for them.
+        // SAFETY: the array has these bytes, as the caller promises, and the stock is filled for them.
         unsafe {
             let run = self.runs(array).starting_at(index * bytes, count * bytes);
             if zero && run.zero {
@@ -92,20 +92,20 @@ impl Mutator {
         }
     }
 
-    /// As [`Mutator::write_elements`], into a range for which [`Mutator::fill_stock_raw`] was called. This neither collects nor
-    /// fails.
+    /// As [`Mutator::write_elements`], into a range for which [`Mutator::fill_stock_raw`] was called. This neither
+    /// collects nor fails.
     ///
     /// # Safety
     /// As for [`Mutator::write_elements`], and as [`Mutator::piece_to_write_raw`] asks of what was done since then.
     pub unsafe fn write_stocked<T: Number>(&self, array: Address, index: usize, from: &[T]) {
-        // SAFETY: the range lies in the array, and the stock is filled for it, as this function asks.
+        // SAFETY: the range lies in the array, and the stock is filled for it, as the caller promises.
         unsafe { self.write_runs(array, index, from) };
     }
 
     /// # Safety
     /// `array` is a valid reference to an array.
     unsafe fn contents(&self, array: Address) -> Contents {
-        // SAFETY: a valid reference, as asked.
+        // SAFETY: a valid reference, as the caller promises.
         let id = unsafe { self.type_raw(array) };
         let shape = with_heap!(&self.shared.kind, heap => heap.model.shape(id));
         Contents::of(matches!(shape, Some(Shape::References)))

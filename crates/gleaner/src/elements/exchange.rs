@@ -11,8 +11,8 @@ use crate::body::OutOfMemory;
 use crate::mutator::Mutator;
 
 impl Mutator {
-    /// Stores `new` into element `index` of an array of `E` if it is `expected`, through the barrier; else the inner error
-    /// is what it is. An acquire and a release. Like an allocation, this may collect, and may find no memory.
+    /// Stores `new` into element `index` of an array of `E` if it is `expected`, through the barrier; else the inner
+    /// error is what it is. An acquire and a release. Like an allocation, this may collect, and may find no memory.
     ///
     /// # Safety
     /// What [`Mutator::store_element_in`] asks, of `expected` too.
@@ -25,12 +25,12 @@ impl Mutator {
         new: E::Item,
     ) -> Result<Result<(), E::Item>, OutOfMemory> {
         self.count_elements_in::<E>(Access::Store, index, 1);
-        // SAFETY: the array has this element, as this function asks.
+        // SAFETY: the array has this element, as the caller promises.
         let Some(at) = (unsafe { self.near::<E>(array, index, 1) }) else {
-            // SAFETY: as this function asks.
+            // SAFETY: the array has this element, and the items are valid, as the caller promises.
             return unsafe { self.exchange_far::<E>(array, index, expected, new) };
         };
-        // SAFETY: such an element lies there, and the items are valid, as this function asks.
+        // SAFETY: such an element lies there, and the items are valid, as the caller promises.
         let done = unsafe { E::exchange_at(at, self.record().base, expected, new) };
         if E::SLOTS && done.is_ok() {
             self.dirty(at);
@@ -67,7 +67,8 @@ impl Mutator {
         new: E::Item,
     ) -> Result<Result<(), E::Item>, OutOfMemory> {
         let (mut array, mut expected, mut new) = (array, expected, new);
-        // SAFETY: as this function asks; arrays and items are rooted while something may collect.
+        // SAFETY: the array has this element, and the items are valid, as the caller promises. All of them are rooted
+        // while something may collect.
         unsafe {
             let run = self.runs(array).starting_at(index * E::BYTES, E::BYTES);
             let mut at = run.at;

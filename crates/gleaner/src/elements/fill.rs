@@ -11,8 +11,8 @@ use crate::body::OutOfMemory;
 use crate::mutator::Mutator;
 
 impl Mutator {
-    /// Stores `item` into `count` elements from `index` on, through the barrier. Like an allocation, this may collect, and
-    /// may find no memory; then nothing is stored.
+    /// Stores `item` into `count` elements from `index` on, through the barrier. Like an allocation, this may collect,
+    /// and may find no memory; then nothing is stored.
     ///
     /// # Safety
     /// What [`Mutator::store_element_in`] asks; the range lies in the array. If the elements are numbers, no other thread
@@ -25,12 +25,12 @@ impl Mutator {
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
         self.count_elements_in::<E>(Access::Store, index, count);
-        // SAFETY: the range lies in the array, as this function asks.
+        // SAFETY: the range lies in the array, as the caller promises.
         let Some(first) = (unsafe { self.near::<E>(array, index, count) }) else {
-            // SAFETY: as this function asks.
+            // SAFETY: the range lies in the array, and the item is valid, as the caller promises.
             return unsafe { self.fill_runs::<E>(array, index, count, item) };
         };
-        // SAFETY: such elements lie there, and the item is valid, as this function asks.
+        // SAFETY: such elements lie there, and the item is valid, as the caller promises.
         unsafe { E::fill_at(first, self.record().base, count, item) };
         if E::SLOTS {
             self.dirty_range(first, first.add(count * E::BYTES));
@@ -66,7 +66,7 @@ impl Mutator {
         let (offset, bytes) = (index * E::BYTES, count * E::BYTES);
         let (contents, zero) = (Contents::of(E::SLOTS), E::is_zero(item));
         let values = [Value::reference(array), E::root(item)];
-        // SAFETY: valid values, as this function asks; the array has the range wherever it lies.
+        // SAFETY: valid values, as the caller promises; the array has the range wherever it lies.
         unsafe {
             let [array, root] = self.fill_stock_for(values, contents, |mutator, values| {
                 mutator

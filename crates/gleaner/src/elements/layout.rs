@@ -15,7 +15,7 @@ pub trait Layout: 'static {
     /// Whether accesses are counted.
     const COUNTED: bool = false;
 
-    /// Whether the first `end` bytes of any array, if it has so many, lie in one piece behind its length.
+    /// Whether the first `end` bytes of any array that has as many lie in one piece behind its length.
     fn is_whole(record: &Record, end: usize) -> bool;
 
     /// How arrays are cut.
@@ -30,9 +30,9 @@ pub struct AnyArrays;
 #[derive(Debug)]
 pub struct WholeArrays;
 
-/// So many bytes of every array lie in its spine, and arraylets have so many, in a heap with slots of format `F`. It is for
-/// arrays that are cut: of larger ones none is pinned, or of a type whose arrays are whole, for which there are
-/// [`AnyArrays`] and [`WholeArrays`].
+/// `FIRST_N` bytes of every array lie in its spine, and an arraylet has `ARRAYLET` bytes, in a heap with slots of
+/// format `F`. It is for arrays that are cut: of larger ones none is pinned, or of a type whose arrays are whole, for
+/// which there are [`AnyArrays`] and [`WholeArrays`].
 #[derive(Debug)]
 pub struct CutArrays<F, const FIRST_N: usize, const ARRAYLET: usize>(PhantomData<F>);
 

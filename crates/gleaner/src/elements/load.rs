@@ -16,7 +16,7 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn load_element_in<E: Element>(&self, array: Address, index: usize) -> E::Item {
         self.count_elements_in::<E>(Access::Load, index, 1);
-        // SAFETY: the array has this element, as this function asks.
+        // SAFETY: the array has this element, as the caller promises.
         unsafe {
             match self.near::<E>(array, index, 1) {
                 Some(at) => E::read_at(at, self.record().base),

@@ -40,7 +40,7 @@ impl Mutator {
         count: usize,
     ) -> Option<Address> {
         if cfg!(debug_assertions) {
-            // SAFETY: an array, as this function asks, which has a length.
+            // SAFETY: an array, as the caller promises, which has a length.
             let length = unsafe { self.length_raw(array) };
             check_range("an access to", length, index, count);
         }
@@ -56,11 +56,11 @@ impl Mutator {
     /// As for [`Mutator::load_element_in`].
     #[inline(always)]
     pub(super) unsafe fn far<E: Element>(&self, array: Address, index: usize) -> Address {
-        // SAFETY: a valid reference, as asked.
+        // SAFETY: a valid reference, as the caller promises.
         if !E::Layout::ALL_CUT && !unsafe { is_spine(array) } {
             return element(array, index, E::BYTES);
         }
-        // SAFETY: a spine that has the element, as asked.
+        // SAFETY: a spine that has the element, as the caller promises.
         let (pieces, within, pointer) = unsafe { self.far_part::<E>(array, index) };
         pieces.target(pointer).add(within)
     }
@@ -75,17 +75,17 @@ impl Mutator {
         array: Address,
         index: usize,
     ) -> Option<Address> {
-        // SAFETY: a valid reference, as asked.
+        // SAFETY: a valid reference, as the caller promises.
         if !E::Layout::ALL_CUT && !unsafe { is_spine(array) } {
             return Some(element(array, index, E::BYTES));
         }
-        // SAFETY: a spine that has the element, as asked.
+        // SAFETY: a spine that has the element, as the caller promises.
         let (pieces, within, pointer) = unsafe { self.far_part::<E>(array, index) };
         (!pointer.is_tainted()).then(|| pieces.untainted(pointer).add(within))
     }
 
-    /// How arrays are cut, where in its part an element of a spine lies that is beyond the first N bytes, and the pointer to
-    /// the part.
+    /// How arrays are cut, where in its part an element of a spine lies that is beyond the first N bytes, and the
+    /// pointer to the part.
     ///
     /// # Safety
     /// `array` is a valid reference to a spine of such elements, which has more than `index`.
@@ -95,13 +95,13 @@ impl Mutator {
         array: Address,
         index: usize,
     ) -> (Pieces, usize, Pointer) {
-        // SAFETY: a valid reference, as asked.
+        // SAFETY: a valid reference, as the caller promises.
         debug_assert!(unsafe { is_spine(array) }, "code for arrays in pieces");
         let pieces = E::Layout::pieces(self.record());
-        // An array has fewer than 2^32 elements: said so that the number of the part is scaled as it is added to an address,
-        // where the compiler would mask it otherwise.
+        // An array has fewer than 2^32 elements: said so that the number of the part is scaled as it is added to an
+        // address, where the compiler would mask it otherwise.
         let part = pieces.part(index as u32 as usize * E::BYTES);
-        // SAFETY: the spine has this part, since the array has the element, as asked.
+        // SAFETY: the spine has this part, since the array has the element, as the caller promises.
         let pointer = unsafe { pieces.load(array, part.number) };
         (pieces, part.within, pointer)
     }

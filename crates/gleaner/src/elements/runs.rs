@@ -10,7 +10,7 @@ use gleaner_mem::spine::Pieces;
 
 use crate::mutator::Mutator;
 
-/// So many arraylets are one run at most.
+/// The most arraylets that are one run.
 const MOST_ARRAYLETS: usize = 64;
 
 /// Bytes of an array that lie side by side.
@@ -43,7 +43,7 @@ impl Runs {
     pub unsafe fn new(array: Address, pieces: Pieces) -> Runs {
         Runs {
             array,
-            // SAFETY: a valid reference, as asked.
+            // SAFETY: a valid reference, as the caller promises.
             is_spine: unsafe { is_spine(array) },
             pieces,
         }
@@ -55,7 +55,7 @@ impl Runs {
     /// As for [`Runs::new`], and it does.
     #[inline(always)]
     pub unsafe fn of_spine(array: Address, pieces: Pieces) -> Runs {
-        // SAFETY: a valid reference, as asked.
+        // SAFETY: a valid reference, as the caller promises.
         debug_assert!(unsafe { is_spine(array) }, "code for arrays in pieces");
         Runs {
             array,
@@ -75,7 +75,7 @@ impl Runs {
     /// The array is where it was, and has these bytes.
     #[inline]
     pub unsafe fn starting_at(&self, offset: usize, most: usize) -> Run {
-        // SAFETY: as this function asks.
+        // SAFETY: the array is where it was and has these bytes, as the caller promises.
         let mut run = unsafe { self.in_one_part(offset, most) };
         if let Some(number) = run.part
             && run.bytes < most
@@ -83,15 +83,15 @@ impl Runs {
         {
             // What goes through a long array may be given up after a few elements.
             let most = most.min(MOST_ARRAYLETS << self.pieces.arraylet_shift);
-            // SAFETY: the array has `most` bytes from the offset on, as asked.
+            // SAFETY: the array has `most` bytes from the offset on, as the caller promises.
             run.bytes =
                 unsafe { self.bytes_side_by_side(run.at, run.bytes, most, number + 1) }.min(most);
         }
         run
     }
 
-    /// As [`Runs::starting_at`], and no more than lie in one part: for what goes through two arrays at once, of which the one
-    /// with the shorter runs would have those of the other looked for again and again.
+    /// As [`Runs::starting_at`], and no more than lie in one part: for what goes through two arrays at once, of which
+    /// the one with the shorter runs would have those of the other looked for again and again.
     ///
     /// # Safety
     /// As for [`Runs::starting_at`].
@@ -114,7 +114,7 @@ impl Runs {
             };
         }
         let part = self.pieces.part(offset);
-        // SAFETY: the spine has this part, as asked.
+        // SAFETY: the spine has this part, as the caller promises.
         let pointer = unsafe { self.pieces.load(self.array, part.number) };
         Run {
             at: self.pieces.target(pointer).add(part.within),
@@ -125,9 +125,9 @@ impl Runs {
         }
     }
 
-    /// How many bytes lie side by side from `at` on, where `bytes` do up to part `next`: arraylets are handed out in the
-    /// order of their addresses, so those of an array that was filled in one go often follow each other. No more parts are
-    /// looked at than `most` bytes take. Those beyond the first are untainted, as it is: each may be written.
+    /// How many bytes lie side by side from `at` on, where `bytes` do up to part `next`: arraylets are handed out in
+    /// the order of their addresses, so those of an array that was filled in one go often follow each other. No more
+    /// parts are looked at than `most` bytes take. Those beyond the first are untainted, as it is: each may be written.
     ///
     /// # Safety
     /// As for [`Runs::starting_at`].
@@ -140,7 +140,7 @@ impl Runs {
         mut next: usize,
     ) -> usize {
         while bytes < most {
-            // SAFETY: the spine has this part, since the array has so many bytes, as asked.
+            // SAFETY: the spine has this part, since the array has `most` bytes from the run's offset on.
             let pointer = unsafe { self.pieces.load(self.array, next) };
             // A tainted pointer is another one.
             if pointer != self.pieces.pointer_to(at.add(bytes)) {
@@ -151,7 +151,8 @@ impl Runs {
         bytes
     }
 
-    /// As [`Runs::starting_at`], of the bytes before `end`: how many of `most` there are that lie side by side up to there.
+    /// As [`Runs::starting_at`], of the bytes before `end`: how many of `most` there are that lie side by side up to
+    /// there.
     ///
     /// # Safety
     /// As for [`Runs::starting_at`].
@@ -163,7 +164,7 @@ impl Runs {
             self.pieces.offset_of(self.pieces.part(end - 1).number)
         };
         let bytes = most.min(end - start);
-        // SAFETY: as this function asks.
+        // SAFETY: the array is where it was and has these bytes, as the caller promises.
         unsafe { self.in_one_part(end - bytes, bytes) }
     }
 
@@ -189,7 +190,7 @@ impl Runs {
     pub unsafe fn count_tainted(&self, offset: usize, bytes: usize, zeros: bool) -> usize {
         let (mut at, mut count) = (offset, 0);
         while self.is_spine && at < offset + bytes {
-            // SAFETY: as this function asks.
+            // SAFETY: the array is where it was and has these bytes, as the caller promises.
             let run = unsafe { self.starting_at(at, offset + bytes - at) };
             count += usize::from(!run.writable && (zeros || !run.zero));
             at += run.bytes;
@@ -204,7 +205,7 @@ impl Runs {
 /// `array` is a valid reference to an array.
 #[inline(always)]
 pub(super) unsafe fn is_spine(array: Address) -> bool {
-    // SAFETY: an object lies there, as asked, so a header does.
+    // SAFETY: an object lies there, as the caller promises, so a header does.
     unsafe { header::load(array, Ordering::Relaxed) }.is_spine()
 }
 
@@ -215,7 +216,7 @@ impl Mutator {
     /// `array` is a valid reference to an array.
     #[inline]
     pub(super) unsafe fn runs(&self, array: Address) -> Runs {
-        // SAFETY: as this function asks; the record has what the heap has.
+        // SAFETY: a valid reference to an array, as the caller promises; the record says how the heap cuts arrays.
         unsafe { Runs::new(array, self.record().pieces) }
     }
 
@@ -230,11 +231,11 @@ impl Mutator {
         bytes: usize,
         mut visit: impl FnMut(&Run),
     ) {
-        // SAFETY: an array, as asked.
+        // SAFETY: an array, as the caller promises.
         let runs = unsafe { self.runs(array) };
         let (mut at, end) = (offset, offset + bytes);
         while at < end {
-            // SAFETY: the array has this range, as asked.
+            // SAFETY: the array has this range, as the caller promises.
             let run = unsafe { runs.starting_at(at, end - at) };
             visit(&run);
             at += run.bytes;

@@ -111,8 +111,8 @@ impl Scope<'_> {
         unsafe { self.shared().cursor(object, index, count) }
     }
 
-    /// Copies numbers of an array, from `index` on, to a buffer. Of a number that another mutator writes meanwhile, either
-    /// value is copied.
+    /// Copies numbers of an array, from `index` on, to a buffer. Of a number that another mutator writes meanwhile,
+    /// either value is copied.
     pub fn read_elements<T: Number>(&self, array: Local<'_>, index: usize, into: &mut [T]) {
         let numbers = self.numbers::<T>(array, index, into.len());
         into.iter_mut()
@@ -169,8 +169,8 @@ impl Scope<'_> {
 
     /// Where the elements of an array without references lie, and how many bytes they have, if the array never moves:
     /// for calls that fill or read a buffer. The pointer is good as long as the array lives; what others do with the
-    /// elements meanwhile is the caller's affair. `None` for what may move, and for an array in pieces: allocate it by a type
-    /// that is pinned.
+    /// elements meanwhile is the caller's affair. `None` for what may move, and for an array in pieces: allocate it by
+    /// a type that is pinned.
     pub fn pinned_elements(&self, array: Local<'_>) -> Option<(NonNull<u8>, usize)> {
         // SAFETY: a local refers to a valid object.
         unsafe { self.shared().pinned_elements_raw(self.object(array)) }

@@ -23,8 +23,8 @@ pub(crate) enum Life {
 }
 
 impl Mutator {
-    /// An array in pieces (PLDI 2010, section 5.1, array allocation): `whole` bytes if it were in one, `elements` bytes of
-    /// elements.
+    /// An array in pieces (PLDI 2010, section 5.1, array allocation): `whole` bytes if it were in one, `elements` bytes
+    /// of elements.
     ///
     /// # Safety
     /// What [`Mutator::allocate_raw`] asks, of an array that is cut; its elements take `elements` bytes, and are slots if
@@ -56,7 +56,8 @@ impl Mutator {
         loop {
             if own > 0 && is_first {
                 self.assert_may_collect("an allocation");
-                // SAFETY: this thread's mutator, inside the gate; other references are not used again, as asked.
+                // SAFETY: this thread's mutator, inside the gate; other references are not used again, as the caller
+                // promises.
                 with_heap!(&self.shared.kind, heap => unsafe {
                     heap.before_stock(record, contents, own);
                 });
@@ -86,7 +87,7 @@ impl Mutator {
                 new.write_head(spine, Header::fresh_spine(id));
                 pieces.begin(spine, elements);
             }
-            // SAFETY: this thread's mutator, inside the gate; the spine is its own, and has so many arraylets. Nothing
+            // SAFETY: this thread's mutator, inside the gate; the spine is its own, and has `own` arraylets. Nothing
             // collects between here and the end, so it is young.
             let is_complete = with_heap!(&self.shared.kind, heap => unsafe {
                 let filling = if fresh == Fresh::Unwritten {
@@ -139,7 +140,7 @@ impl Mutator {
     /// # Safety
     /// `array` is a valid reference to an array.
     pub(super) unsafe fn is_immortal(&self, array: Address) -> bool {
-        // SAFETY: an array, as asked.
+        // SAFETY: an array, as the caller promises.
         unsafe { header::load(array, Ordering::Relaxed) }.is_immortal()
     }
 }

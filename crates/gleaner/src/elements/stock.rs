@@ -24,8 +24,8 @@ pub(super) fn address(value: Value) -> Address {
 const MOST_STOCKED: usize = 3;
 
 impl Mutator {
-    /// Fills the stock with what `needed` says, whose arrays are among the values: these are rooted meanwhile. Returns what
-    /// became of them.
+    /// Fills the stock with what `needed` says, whose arrays are among the values: these are rooted meanwhile. Returns
+    /// what became of them.
     ///
     /// # Safety
     /// The values are valid; references that this thread holds elsewhere outside of root slots are not used again.
@@ -40,7 +40,7 @@ impl Mutator {
         let mut all = [Value::NULL; MOST_STOCKED];
         all[..N].copy_from_slice(&values);
         let first = |all: &[Value; MOST_STOCKED]| std::array::from_fn(|index| all[index]);
-        // SAFETY: the values are valid, as asked; null is.
+        // SAFETY: the values are valid, as the caller promises; null is.
         let all = unsafe {
             self.fill_stock_or_collect(all, contents, &|mutator, all| needed(mutator, &first(all)))
         }?;
@@ -84,7 +84,7 @@ impl Mutator {
                 }
             }
         };
-        // SAFETY: the values are valid, as asked.
+        // SAFETY: the values are valid, as the caller promises.
         unsafe { self.with_roots(values, body) }
     }
 
@@ -99,7 +99,7 @@ impl Mutator {
         count: usize,
     ) -> Result<Address, OutOfMemory> {
         let (offset, bytes) = (index * E::BYTES, count * E::BYTES);
-        // SAFETY: the range lies in the array, as this function asks.
+        // SAFETY: the range lies in the array, as the caller promises.
         unsafe { self.fill_stock_for_range(array, offset, bytes, Contents::of(E::SLOTS)) }
     }
 
@@ -114,7 +114,7 @@ impl Mutator {
         bytes: usize,
         contents: Contents,
     ) -> Result<Address, OutOfMemory> {
-        // SAFETY: a valid reference, as this function asks; the array has the range wherever it lies.
+        // SAFETY: a valid reference, as the caller promises; the array has the range wherever it lies.
         let [array] = unsafe {
             self.fill_stock_for([Value::reference(array)], contents, |mutator, [array]| {
                 mutator
@@ -137,7 +137,7 @@ impl Mutator {
     ) -> Result<(Address, E::Item), OutOfMemory> {
         let values = [Value::reference(array), E::root(item)];
         let offset = index * E::BYTES;
-        // SAFETY: valid values, as this function asks; the array has the element wherever it lies.
+        // SAFETY: valid values, as the caller promises; the array has the element wherever it lies.
         unsafe {
             let [array, root] =
                 self.fill_stock_for(values, Contents::of(E::SLOTS), |mutator, values| {
@@ -155,7 +155,7 @@ impl Mutator {
     /// This thread is inside the gate.
     pub(super) unsafe fn has_stock(&self, contents: Contents, count: usize) -> bool {
         let record = self.record_place();
-        // SAFETY: this thread's mutator, inside the gate, as asked.
+        // SAFETY: this thread's mutator, inside the gate, as the caller promises.
         with_heap!(&self.shared.kind, heap => unsafe { heap.has_stock(record, contents, count) })
     }
 
@@ -163,7 +163,7 @@ impl Mutator {
     /// This thread is inside the gate; its references outside of root slots are not used again.
     unsafe fn before_stock(&self, contents: Contents, count: usize) {
         let record = self.record_place();
-        // SAFETY: this thread's mutator, inside the gate, as asked.
+        // SAFETY: this thread's mutator, inside the gate, as the caller promises.
         with_heap!(&self.shared.kind, heap => unsafe { heap.before_stock(record, contents, count) });
     }
 
@@ -171,7 +171,7 @@ impl Mutator {
     /// This thread is inside the gate.
     unsafe fn try_fill_stock(&self, contents: Contents, count: usize) -> bool {
         let record = self.record_place();
-        // SAFETY: this thread's mutator, inside the gate, as asked.
+        // SAFETY: this thread's mutator, inside the gate, as the caller promises.
         with_heap!(&self.shared.kind, heap => unsafe { heap.stock(record, contents, count) })
     }
 
@@ -183,7 +183,7 @@ impl Mutator {
         count: usize,
         next: &mut Option<Extent>,
     ) -> bool {
-        // SAFETY: this thread's mutator is inside the gate, as asked.
+        // SAFETY: this thread's mutator is inside the gate, as the caller promises.
         with_heap!(&self.shared.kind, heap => unsafe {
             heap.make_room_for_stock(contents, count, 0, next)
         })
@@ -192,8 +192,8 @@ impl Mutator {
     /// Where a run lies that is to be written: in an arraylet from the stock, if it must not be written where it is.
     ///
     /// # Safety
-    /// The run is one of the array, whose elements are slots if `contents` says so; the stock has an arraylet for it if it
-    /// is not writable.
+    /// The run is one of the array, whose elements are slots if `contents` says so; the stock has an arraylet for it if
+    /// it is not writable.
     pub(super) unsafe fn untaint_run(
         &self,
         array: Address,
@@ -222,7 +222,7 @@ impl Mutator {
         array: Address,
         index: usize,
     ) -> Address {
-        // SAFETY: the array has this element, as asked.
+        // SAFETY: the array has this element, as the caller promises.
         unsafe {
             let run = self.runs(array).starting_at(index * E::BYTES, E::BYTES);
             self.untaint_run(array, &run, Contents::of(E::SLOTS), Filling::Same)

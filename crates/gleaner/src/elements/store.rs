@@ -28,20 +28,20 @@ impl Mutator {
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
         self.count_elements_in::<E>(Access::Store, index, 1);
-        // SAFETY: the array has this element, as this function asks.
+        // SAFETY: the array has this element, as the caller promises.
         let whole = unsafe { self.near::<E>(array, index, 1) };
         let base = self.record().base;
         let at = if let Some(at) = whole {
-            // SAFETY: such an element lies there, and the item is valid, as this function asks.
+            // SAFETY: such an element lies there, and the item is valid, as the caller promises.
             unsafe { E::write_at(at, base, item) };
             at
         } else {
-            // SAFETY: as this function asks.
+            // SAFETY: the array has this element, as the caller promises.
             let Some(at) = (unsafe { self.far_untainted::<E>(array, index) }) else {
-                // SAFETY: as this function asks.
+                // SAFETY: the array has this element, and the item is valid, as the caller promises.
                 return unsafe { self.store_where_tainted::<E>(array, index, item) };
             };
-            // SAFETY: such an element lies there, and the item is valid, as this function asks.
+            // SAFETY: such an element lies there, and the item is valid, as the caller promises.
             unsafe { E::write_at(at, base, item) };
             apart();
             at
@@ -67,9 +67,9 @@ impl Mutator {
         with_format!(self, F => unsafe { self.store_element_in::<F>(array, index, value) })
     }
 
-    /// Stores into element `index` of an array of `E` what `change` makes of it, through the barrier: where the element lies
-    /// is found once. Other threads may store between the load and the store. Like an allocation, this may collect, and may
-    /// find no memory; then nothing is stored.
+    /// Stores into element `index` of an array of `E` what `change` makes of it, through the barrier: where the element
+    /// lies is found once. Other threads may store between the load and the store. Like an allocation, this may
+    /// collect, and may find no memory; then nothing is stored.
     ///
     /// # Safety
     /// What [`Mutator::store_element_in`] asks, of what `change` returns.
@@ -84,23 +84,23 @@ impl Mutator {
             self.count_elements_in::<E>(access, index, 1);
         }
         let base = self.record().base;
-        // SAFETY: the array has this element, as this function asks.
+        // SAFETY: the array has this element, as the caller promises.
         let whole = unsafe { self.near::<E>(array, index, 1) };
         // Compiled for each path by itself, or all would wait for where the element lies.
         let at = if let Some(at) = whole {
-            // SAFETY: such an element lies there, and the item is valid, as this function asks.
+            // SAFETY: such an element lies there, and the item is valid, as the caller promises.
             unsafe { E::write_at(at, base, change(E::read_at(at, base))) };
             at
         } else {
-            // SAFETY: as this function asks.
+            // SAFETY: the array has this element, as the caller promises.
             let Some(at) = (unsafe { self.far_untainted::<E>(array, index) }) else {
-                // SAFETY: as this function asks.
+                // SAFETY: the array has this element, and `change` returns a valid item, as the caller promises.
                 return unsafe {
                     let item = change(E::read_at(self.far::<E>(array, index), base));
                     self.store_where_tainted::<E>(array, index, item)
                 };
             };
-            // SAFETY: such an element lies there, and the item is valid, as this function asks.
+            // SAFETY: such an element lies there, and the item is valid, as the caller promises.
             unsafe { E::write_at(at, base, change(E::read_at(at, base))) };
             apart();
             at
@@ -111,12 +111,12 @@ impl Mutator {
         Ok(())
     }
 
-    /// Writes an element of an array that was allocated [`Fresh::Unwritten`](crate::raw::Fresh::Unwritten) without a barrier: a young array needs
-    /// none. This neither collects nor fails.
+    /// Writes an element of an array that was allocated [`Fresh::Unwritten`](crate::raw::Fresh::Unwritten) without a
+    /// barrier: a young array needs none. This neither collects nor fails.
     ///
     /// # Safety
-    /// What [`Mutator::store_element_in`] asks of array, index and item; this mutator has allocated the array so, and since
-    /// then has done nothing that may collect.
+    /// What [`Mutator::store_element_in`] asks of array, index and item; this mutator has allocated the array so, and
+    /// since then has done nothing that may collect.
     #[inline(always)]
     pub unsafe fn initialize_element_in<E: Element>(
         &self,
@@ -125,8 +125,8 @@ impl Mutator {
         item: E::Item,
     ) {
         self.count_elements_in::<E>(Access::Store, index, 1);
-        // SAFETY: the array has this element, and the item is valid, as this function asks. What such an allocation gives
-        // has arraylets of its own, which may be written.
+        // SAFETY: the array has this element, and the item is valid, as the caller promises. What such an allocation
+        // gives has arraylets of its own, which may be written.
         unsafe {
             let at = match self.near::<E>(array, index, 1) {
                 Some(at) => at,
@@ -158,17 +158,17 @@ impl Mutator {
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
         let pieces = E::Layout::pieces(self.record());
-        // SAFETY: the array has this element, as asked.
+        // SAFETY: the array has this element, as the caller promises.
         let run = unsafe { Runs::new(array, pieces).in_one_part(index * E::BYTES, E::BYTES) };
         let at = if run.writable {
             run.at
         } else if run.zero && E::is_zero(item) {
             return Ok(());
         } else {
-            // SAFETY: as this function asks.
+            // SAFETY: the array has this element, and the item is valid, as the caller promises.
             return unsafe { self.store_after_untainting::<E>(array, index, item) };
         };
-        // SAFETY: such an element lies there, and the item is valid, as this function asks.
+        // SAFETY: such an element lies there, and the item is valid, as the caller promises.
         unsafe { E::write_at(at, self.record().base, item) };
         if E::SLOTS {
             self.dirty(at);
@@ -188,7 +188,8 @@ impl Mutator {
         index: usize,
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
-        // SAFETY: as this function asks; the array and the item are rooted while something may collect.
+        // SAFETY: the array has this element, and the item is valid, as the caller promises. Both are rooted while
+        // something may collect.
         unsafe {
             let is_stocked = self.has_stock(Contents::of(E::SLOTS), 1);
             let (array, item) = match is_stocked {

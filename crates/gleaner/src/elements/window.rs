@@ -27,12 +27,12 @@ impl Mutator {
         count: usize,
         look: impl FnOnce(&[T]) -> R,
     ) -> R {
-        // SAFETY: the range lies in the array, as this function asks.
+        // SAFETY: the range lies in the array, as the caller promises.
         match unsafe { self.single_run::<T>(array, index, count) } {
-            // SAFETY: so many numbers lie there. They stay in place until the mutator is used exclusively, which `look`
+            // SAFETY: `count` numbers lie there. They stay in place until the mutator is used exclusively, which `look`
             // cannot do while it is borrowed.
             Some(run) => look(unsafe { slice::from_raw_parts(run.at.ptr(), count) }),
-            // SAFETY: as this function asks.
+            // SAFETY: the range lies in the array, and no other thread writes it, as the caller promises.
             None => look(&unsafe { self.copied_out(array, index, count) }),
         }
     }
@@ -42,9 +42,9 @@ impl Mutator {
     /// `change` runs; `change` itself can do nothing that would collect.
     ///
     /// # Safety
-    /// `array` is a valid reference to an array of such numbers, in which the range lies. Nobody else uses them meanwhile,
-    /// `change` not by another view either. Other references that this thread holds outside of root slots are not used
-    /// again.
+    /// `array` is a valid reference to an array of such numbers, in which the range lies. Nobody else uses them
+    /// meanwhile, `change` not by another view either. Other references that this thread holds outside of root slots
+    /// are not used again.
     #[inline(always)]
     pub unsafe fn window_mut<T: Number, R>(
         &mut self,
@@ -53,7 +53,7 @@ impl Mutator {
         count: usize,
         change: impl FnOnce(&Mutator, &mut [T]) -> R,
     ) -> Result<R, OutOfMemory> {
-        // SAFETY: as this function asks.
+        // SAFETY: the range lies in the array, and nobody else uses it, as the caller promises.
         unsafe { self.window_or_copy_mut(array, index, count, change) }.map(|(_, result)| result)
     }
 
@@ -70,7 +70,8 @@ impl Mutator {
         fill: impl FnOnce(&Mutator, &mut [T]),
     ) -> Result<Address, OutOfMemory> {
         let bytes = array_bytes(length, T::BYTES.trailing_zeros());
-        // SAFETY: the type and the bytes that follow from it; other references are not used again, as this function asks.
+        // SAFETY: the type and the bytes that follow from it; other references are not used again, as the caller
+        // promises.
         let array =
             unsafe { self.allocate_raw(NewObject::array(id, length, bytes), Fresh::Zeroed) }?;
         // SAFETY: all elements of the fresh array, which nobody else knows.
@@ -89,15 +90,16 @@ impl Mutator {
         count: usize,
         change: impl FnOnce(&Mutator, &mut [T]) -> R,
     ) -> Result<(Address, R), OutOfMemory> {
-        // SAFETY: the range lies in the array, as this function asks.
+        // SAFETY: the range lies in the array, as the caller promises.
         let run = unsafe { self.single_run::<T>(array, index, count) };
         if let Some(run) = run.filter(|run| run.writable) {
-            // SAFETY: so many numbers lie there. They stay in place until the mutator is used exclusively, which `change`
+            // SAFETY: `count` numbers lie there. They stay in place until the mutator is used exclusively, which `change`
             // cannot do while it is borrowed.
             let view = unsafe { slice::from_raw_parts_mut(run.at.ptr(), count) };
             return Ok((array, change(self, view)));
         }
-        // SAFETY: as this function asks.
+        // SAFETY: the range lies in the array, and nobody else uses it, as the caller promises; the stock is filled for
+        // it before it is written.
         unsafe {
             let array = self.fill_stock_for_elements::<T>(array, index, count)?;
             let mut view = self.copied_out(array, index, count);
@@ -118,7 +120,7 @@ impl Mutator {
         index: usize,
         count: usize,
     ) -> Option<Run> {
-        // SAFETY: the range lies in the array, as this function asks.
+        // SAFETY: the range lies in the array, as the caller promises.
         if let Some(at) = unsafe { self.near::<T>(array, index, count) } {
             return Some(Run {
                 at,
@@ -129,7 +131,7 @@ impl Mutator {
             });
         }
         let bytes = count * T::BYTES;
-        // SAFETY: the range lies in the array, as this function asks.
+        // SAFETY: the range lies in the array, as the caller promises.
         let run = unsafe { self.runs(array).starting_at(index * T::BYTES, bytes) };
         (run.bytes == bytes).then_some(run)
     }
@@ -139,7 +141,7 @@ impl Mutator {
     #[inline(never)]
     unsafe fn copied_out<T: Number>(&self, array: Address, index: usize, count: usize) -> Vec<T> {
         let mut copied: Vec<T> = Vec::with_capacity(count);
-        // SAFETY: the range lies in the array, as this function asks; all of the vector is written.
+        // SAFETY: the range lies in the array, as the caller promises; all of the vector is written.
         unsafe {
             copied.as_mut_ptr().write_bytes(0, count);
             copied.set_len(count);
