@@ -1,18 +1,18 @@
-//! Allocation in the raw layer. One goes so:
+//! Allocation in the raw layer. It has these steps, in order:
 //!
-//! 1. [`Mutator::allocate_raw`] takes memory from the mutator's buffer, its TLAB (`take_from_buffer`). This much is
-//!    inlined where it is called: what the call says of the object and of [`Fresh`] is a constant there most often.
-//! 2. Where the TLAB has no room, `allocate_array_slowly` asks whether the array lies in pieces. If so it goes to
-//!    `allocate_spine` (`elements/spines.rs`), which takes memory for the spine in the same way.
-//! 3. Everything else goes to `refill_or_collect`: the collector gives a fresh TLAB, or a place outside of it, and
+//! 1. [`Mutator::allocate_raw`] takes memory from the mutator's buffer, its TLAB (`take_from_buffer`). This step is
+//!    inlined where it is called. There, type and size of the object, and [`Fresh`], are constants most often.
+//! 2. If the TLAB has no room for an array, `allocate_array_slowly` asks whether the array lies in pieces. If it does,
+//!    `allocate_spine` (`elements/spines.rs`) takes memory for the spine as this file does for any object.
+//! 3. Everything else goes to `refill_or_collect`. The collector gives a fresh TLAB, or a place outside of it, and
 //!    collects first if it must (`allocate` of the plan).
-//! 4. The head of the object is written (`write_head`): from then on it is an object.
+//! 4. `begin` writes the header and the length. From then on the memory is an object.
 //!
-//! [`Mutator::allocate_pinned_raw`] begins with step 3. [`Mutator::allocate_immortal_raw`] goes the same way as any
-//! allocation, and then makes a handle that is never dropped.
+//! [`Mutator::allocate_pinned_raw`] begins with step 3. [`Mutator::allocate_immortal_raw`] takes all steps, and then
+//! makes a handle that is never dropped.
 //!
 //! # Invariants
-//! - Nothing polls between step 1 or 3, which give memory without a header, and step 4.
+//! - Steps 1 and 3 give memory without a header. Nothing polls between them and step 4.
 
 use gleaner_mem::Address;
 use gleaner_mem::header::Header;
@@ -53,16 +53,12 @@ impl Mutator {
             // The size of a structure is a constant to the compiler of the call.
             None => self.take_or_refill(new, fresh)?,
             Some(length) => {
-                let most = self.record().whole_bytes;
-                match self.take_from_buffer(new.bytes, most, fresh) {
-                    Some(object) => object,
+                let (bytes, most) = (new.bytes, self.record().whole_bytes);
+                let Some(object) = self.take_from_buffer(bytes, most, fresh) else {
                     // SAFETY: type, length and size belong together, as the caller promises.
-                    None => {
-                        return unsafe {
-                            self.allocate_array_slowly(new.id, length, new.bytes, fresh)
-                        };
-                    }
-                }
+                    return unsafe { self.allocate_array_slowly(new.id, length, bytes, fresh) };
+                };
+                object
             }
         };
         // SAFETY: fresh memory of this mutator, `new.bytes` bytes.
@@ -75,12 +71,11 @@ impl Mutator {
     ///
     /// # Safety
     /// What [`Mutator::allocate_raw`] asks with [`Fresh::Zeroed`].
+    #[inline(always)]
     pub unsafe fn allocate_pinned_raw(&mut self, new: NewObject) -> Result<Address, OutOfMemory> {
-        let object = self.refill_or_collect(new, Place::Pinned, Fresh::Zeroed)?;
-        self.count_array(new, new.bytes);
-        // SAFETY: fresh memory of this mutator, `new.bytes` bytes.
-        unsafe { self.begin(new, object, Fresh::Zeroed) };
-        Ok(object)
+        let NewObject { id, length, bytes } = new;
+        // SAFETY: type, length and size belong together, as the caller promises.
+        unsafe { self.allocate_pinned(id, length, bytes) }
     }
 
     /// Allocates an object that may move and lives as long as its heap. Its fields or elements are zero or null.
@@ -193,6 +188,24 @@ impl Mutator {
         self.count_array(new, bytes);
         // SAFETY: fresh memory of this mutator, `bytes` bytes.
         unsafe { self.begin(new, object, fresh) };
+        Ok(object)
+    }
+
+    /// See [`Mutator::allocate_pinned_raw`]. A [`NewObject`] that is no constant would lie in memory for this call.
+    ///
+    /// # Safety
+    /// What [`Mutator::allocate_raw`] asks with [`Fresh::Zeroed`].
+    unsafe fn allocate_pinned(
+        &mut self,
+        id: TypeId,
+        length: Option<u32>,
+        bytes: usize,
+    ) -> Result<Address, OutOfMemory> {
+        let new = NewObject { id, length, bytes };
+        let object = self.refill_or_collect(new, Place::Pinned, Fresh::Zeroed)?;
+        self.count_array(new, bytes);
+        // SAFETY: fresh memory of this mutator, `bytes` bytes.
+        unsafe { self.begin(new, object, Fresh::Zeroed) };
         Ok(object)
     }
 
