@@ -13,10 +13,10 @@ use crate::crew::Helpers;
 use crate::listeners::Listeners;
 use crate::zeroers::Zeroers;
 
-/// The heap is full: collecting everything did not make room.
+/// The heap is full: collecting everything did not make enough room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory {
-    /// Bytes of the object that found no room.
+    /// The size in bytes of the object for which there was no room.
     pub bytes: usize,
 }
 

@@ -8,33 +8,36 @@
 //! an allocation: it may collect, so references that are needed afterwards are in root slots, and it may find no memory.
 //! What is handed to an accessor need not be in a root.
 //!
-//! Where an array lies in one piece, all of this compiles to the one instruction, behind a test whether it does; a
+//! Where an array lies in one piece, an access compiles to one instruction behind a test whether the array does. A
 //! [`Layout`] that is known when the code is compiled saves the test ([`In`]).
 //!
 //! # Terms
-//! - An element of an array in pieces is *near* within the first N bytes, and *far* beyond them (PLDI 2010, section 5.1).
-//! - A *part* of an array is what one arraylet holds of its far elements. It is *tainted* while the arraylet must not
-//!   be written, since other arrays share it or it is the zero arraylet. To *untaint* a part gives it an arraylet of
-//!   its own.
-//! - The *stock* of a mutator is what it has taken of arraylets and not used yet.
-//! - A *run* is bytes of an array that lie side by side and are all tainted or all not. Embedders see it as a [`Piece`].
+//! - An element of an array in pieces is *near* if it lies within the first N bytes, which follow the length. Beyond them
+//!   it is *far* (PLDI 2010, section 5.1).
+//! - A *part* of an array is those of its far elements that one arraylet holds. A part is *tainted* while its arraylet must
+//!   not be written: other arrays share the arraylet, or it is the zero arraylet. To *untaint* a part is to give it an
+//!   arraylet of its own.
+//! - The *stock* of a mutator is the arraylets that it has taken from the heap and not used yet.
+//! - A *run* is bytes of an array that lie side by side, and are all tainted or all untainted. Embedders see a run as a
+//!   [`Piece`].
 //!
 //! # What an array store does, in order
 //! [`Mutator::store_element_in`](crate::Mutator::store_element_in) goes down this list until the element is written:
 //!
-//! 1. `near` (`place.rs`): the element lies behind the length of its array, near or in an array that is known to be in
-//!    one piece. It is written there.
-//! 2. `far_untainted` (`place.rs`): the element may be far, and its part is not tainted. It is written there. What
-//!    comes next is no more inlined.
-//! 3. `store_where_tainted` (`store.rs`): the part is tainted. A zero among zeros is there already.
-//! 4. `store_after_untainting` (`store.rs`): the part needs an arraylet of its own, which the stock has most often.
-//! 5. `fill_stock_for_one`, `fill_stock_or_collect` (`stock.rs`): the stock has none. One is taken, after a collection if
-//!    there is no memory; without memory the store fails here, and nothing is written.
-//! 6. `untaint_element`, `untaint_run` (`stock.rs`): the arraylet is filled with what the part holds and installed
+//! 1. `near` (`place.rs`): the element is near, or the layout says that all arrays lie in one piece. It is written behind
+//!    the length.
+//! 2. `far_untainted` (`place.rs`): the array lies in one piece after all, or the part of the element is untainted. It is
+//!    written there. The steps up to here are inlined, the others are not.
+//! 3. `store_where_tainted` (`store.rs`): the part is tainted. If all of it is zero, a zero need not be written.
+//! 4. `store_after_untainting` (`store.rs`): the part needs an arraylet. Most often the stock has one.
+//! 5. `fill_stock_for_one`, `fill_stock_or_collect` (`stock.rs`): the stock is empty. The mutator takes an arraylet from the
+//!    heap, which collects if it has none. If there is no memory, the store fails here, and nothing is written.
+//! 6. `untaint_element`, `untaint_run` (`stock.rs`): the arraylet gets the contents of the part and becomes the array's
 //!    (`instantiate` of the plan). The element is written there.
 //!
-//! Each of the writes of a slot is followed by the barrier, `dirty`. A load stops at step 2, where `far` asks for no
-//! taint. What works on many elements fills the stock for all of them first, and then goes from run to run (`runs.rs`).
+//! The barrier (`dirty`) follows each write of a slot. A load has steps 1 and 2 alone, the second as `far`, which takes
+//! tainted parts, too. What works on many elements fills the stock for all of them first, and then goes from run to run
+//! (`runs.rs`).
 //!
 //! Bounds: an index inside of the array is part of what the caller promises, which debug builds check. Copies check the
 //! ranges and the types in all builds, as does the safe layer (`safe.rs`).

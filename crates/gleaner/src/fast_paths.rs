@@ -3,7 +3,7 @@
 //! A compiler reads it once for a heap and emits, with its numbers as constants:
 //!
 //! - allocation: `object = cursor; if bytes > large_bytes or limit - object < bytes, call; cursor = object + bytes;
-//!   *object = header`; It pays to prefetch 512 bytes ahead of the object then. Of an array `whole_bytes` takes the
+//!   *object = header`. It pays to prefetch 512 bytes ahead of the object then. Of an array `whole_bytes` takes the
 //!   place of `large_bytes`, and the length is written, too;
 //! - a load: the slot's word w; if its low bit is 1 it is an immediate, if w is 0 it is null, else the reference is
 //!   `(w << slot_shift) + slot_base`;
@@ -22,14 +22,17 @@
 //! at      = pointer_base + ((pointer & !taint_bit) << slot_shift) + (beyond & ((1 << arraylet_shift) - 1))
 //! ```
 //!
-//! If the pointer is `zero_pointer`, the element is zero or null, and nothing need be loaded. A store may go to `at`
-//! while `taint_bit` of the pointer is 0, with the barrier for `at`, up to the next poll or call: that is all that
-//! keeps another mutator from sharing what the pointer leads to. If the bit is set, the store calls. An arraylet stays
-//! where it is, so code that goes over many elements finds `at` once for each arraylet; but a call may store into the
-//! array and set the pointer to another one.
+//! If the pointer is `zero_pointer`, the element is zero or null, and nothing need be loaded.
 //!
-//! Each field of the enums is checked first: a value that the compiler does not know means that it calls the functions
-//! of the raw layer instead. All numbers hold as long as the heap does.
+//! A store may go to `at` if `taint_bit` of the pointer is 0, followed by the barrier for `at`. This holds until the next
+//! poll or call: only until then can no other mutator come to share what the pointer leads to. If the bit is set, the
+//! store calls.
+//!
+//! An arraylet stays where it is, so code that goes over many elements finds `at` once for each arraylet. But a call may
+//! store into the array, and thereby set the pointer to another arraylet.
+//!
+//! A compiler checks each field whose type is an enum first. If it does not know the value, it calls the functions of the
+//! raw layer instead. All numbers hold as long as the heap does.
 
 use gleaner_mem::Address;
 use gleaner_mem::cards::{CARD_SHIFT, DIRTY};

@@ -1,9 +1,11 @@
 //! The raw layer: what a compiler targets.
 //!
-//! References are plain addresses and valid until the next allocation or poll of their mutator, or store into an array
-//! ([`Mutator::store_element_in`] and its like), unless they are in a root slot: a frame of the shadow stack, a handle,
-//! what a compiler's [`RootVisitor`] finds, or an object that is reached from one. The fast paths are inlined here;
-//! what generated code needs to emit them is in [`FastPaths`].
+//! References are plain addresses here. A reference is valid until its mutator next allocates, polls, or stores into an
+//! array ([`Mutator::store_element_in`] and its like). A reference in a root slot stays valid beyond that. Root slots are
+//! the frames of the shadow stack, handles, what a compiler's [`RootVisitor`] finds, and the slots of objects that are
+//! reached from these.
+//!
+//! The fast paths are inlined here. [`FastPaths`] has what generated code needs to emit them.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -44,22 +46,23 @@ use crate::types::TypeError;
 
 impl Heap {
     /// Registers a type by its layout. Objects of [`Shape::Tailed`] and [`Size::Tailed`] are allocated as arrays are,
-    /// with the bytes that [`tailed_bytes`] says. The functions of [`Shape::Traced`] keep what
-    /// [`traced`](gleaner_mem::traced) asks; of an object whose size a function says, what that function reads is
-    /// written before the first allocation or poll behind its own.
+    /// with the bytes that [`tailed_bytes`] says.
+    ///
+    /// The functions of [`Shape::Traced`] keep what [`traced`](gleaner_mem::traced) asks. Where a function says the
+    /// size of an object, the allocator writes what that function reads. It does so before its next allocation or poll.
     pub fn register_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
         self.register(shape)
     }
 
-    /// As [`Heap::register_raw`]; and if it is a type of arrays, each of them lies in one piece, whatever option `arrays`
-    /// says: for those that native code is handed.
+    /// As [`Heap::register_raw`], for a type of arrays each of which lies in one piece, whatever option `arrays` says.
+    /// Arrays that native code is handed are of such types.
     pub fn register_whole_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
         with_heap!(&self.shared.kind, heap => heap.register_whole(shape))
     }
 
-    /// Who visits the roots in compiled frames from now on: it is called for each stopped mutator, whose record has the
-    /// [`Anchor`]. Not to be called by a mutator outside of [`Mutator::blocking`]; best before the first thread
-    /// attaches.
+    /// Sets the function that visits the roots in compiled frames from now on. The collector calls it for each stopped
+    /// mutator, whose record has the [`Anchor`]. It is best set before the first thread attaches. A mutator does not
+    /// call this outside of [`Mutator::blocking`].
     ///
     /// # Safety
     /// The function keeps what [`RootVisitor`] asks, and the slots that it visits hold valid values at every allocation
@@ -72,13 +75,13 @@ impl Heap {
 }
 
 impl Mutator {
-    /// Whether an array lies in pieces, so that its elements are not behind its length alone.
+    /// Whether an array lies in pieces. Then not all of its elements are behind its length.
     pub fn is_cut(&self, array: Address) -> bool {
         // SAFETY: what a program calls an array is one, whose header lies there.
         unsafe { header::load(array, Ordering::Relaxed) }.is_spine()
     }
 
-    /// Whether an object stays where it is as long as it lives: it was pinned, or is large.
+    /// Whether an object stays where it is as long as it lives, since it was pinned or is large.
     ///
     /// # Safety
     /// `object` is a valid reference.
@@ -86,9 +89,11 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.never_moves(object))
     }
 
-    /// Stops all other mutators and visits every object once; nothing moves or dies meanwhile. It begins with a poll:
-    /// another thread may collect first, and move what this one holds. Objects that died since the last collection may
-    /// be among them: [`Mutator::collect`] first where that matters. `visit` must not wait for another thread.
+    /// Stops all other mutators and visits every object once. Nothing moves or dies during the walk.
+    ///
+    /// The walk begins with a poll: another thread may collect first, and move objects that this thread refers to.
+    /// Objects that died since the last collection may be visited, too. Where that matters, call [`Mutator::collect`]
+    /// first. `visit` must not wait for another thread.
     pub fn walk(&mut self, visit: &mut dyn FnMut(&Found)) {
         self.assert_may_collect("a walk");
         self.walk_outside(visit);
@@ -125,7 +130,7 @@ impl Mutator {
         }
     }
 
-    /// As [`Mutator::load_raw`], in a heap that is known to have slots of format `F`.
+    /// As [`Mutator::load_raw`], in a heap whose slots are known to have format `F`.
     ///
     /// # Safety
     /// As for [`Mutator::load_raw`], and the heap has such slots.
@@ -135,7 +140,7 @@ impl Mutator {
         unsafe { F::load(object.add(offset), self.record().base) }
     }
 
-    /// As [`Mutator::store_raw`], in a heap that is known to have slots of format `F`.
+    /// As [`Mutator::store_raw`], in a heap whose slots are known to have format `F`.
     ///
     /// # Safety
     /// As for [`Mutator::store_raw`], and the heap has such slots.
@@ -147,7 +152,7 @@ impl Mutator {
         self.dirty(at);
     }
 
-    /// As [`Mutator::load_in`], of a slot that holds no immediate: the object, or null.
+    /// As [`Mutator::load_in`], for a slot that holds no immediate. The result is the object, or null.
     ///
     /// # Safety
     /// As for [`Mutator::load_in`], and the slot holds no immediate.
@@ -161,7 +166,7 @@ impl Mutator {
         unsafe { F::load_reference(object.add(offset), self.record().base) }
     }
 
-    /// As [`Mutator::store_in`], of an object or null.
+    /// As [`Mutator::store_in`], for an object or null.
     ///
     /// # Safety
     /// As for [`Mutator::store_in`].
@@ -178,8 +183,8 @@ impl Mutator {
         self.dirty(at);
     }
 
-    /// Writes a slot of a fresh object without a barrier, in a heap that is known to have slots of format `F`: what is
-    /// young needs none.
+    /// Writes a slot of a new object without a barrier, in a heap whose slots are known to have format `F`. A young
+    /// object needs no barrier.
     ///
     /// # Safety
     /// As for [`Mutator::store_in`]; this mutator has allocated the object, not pinned, and since then has not
@@ -246,14 +251,14 @@ impl Mutator {
         }
     }
 
-    /// What [`Mutator::poll`] does when the collector asks for it; whether it does is not looked at.
+    /// Does what [`Mutator::poll`] does when the collector asks for a stop, without looking whether the collector does.
     #[cold]
     pub fn poll_slowly(&mut self) {
         self.assert_may_collect("a poll");
         with_heap!(&self.shared.kind, heap => heap.poll());
     }
 
-    /// Collects: the young generation, or everything.
+    /// Collects everything, or the young generation alone.
     pub fn collect(&mut self, everything: bool) {
         let extent = if everything {
             Extent::Full
@@ -264,7 +269,7 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.collect(extent, "asked for"));
     }
 
-    /// Makes `frame` the newest of the shadow stack; null for none.
+    /// Makes `frame` the newest frame of the shadow stack; null for an empty stack.
     ///
     /// # Safety
     /// The frame, and those that it leads to, stay in place and hold valid values at every allocation and poll, until
@@ -280,7 +285,7 @@ impl Mutator {
         self.record().frames.get()
     }
 
-    /// Runs `body` with a frame of its own that holds `values`: they stay valid there, and `body` finds them there.
+    /// Runs `body` with a frame that holds `values`. The values stay valid in the frame, where `body` finds them.
     ///
     /// # Safety
     /// The values are valid references of this heap, immediates or null, and so is all that `body` puts there.
@@ -316,7 +321,7 @@ impl Mutator {
         body(self, unsafe { &(*here).values })
     }
 
-    /// The identity hash of an object: the same as long as it lives, from 1 to 2^28 - 1.
+    /// The identity hash of an object, from 1 to 2^28 - 1. It stays the same as long as the object lives.
     ///
     /// # Safety
     /// `object` is a valid reference.
@@ -327,7 +332,7 @@ impl Mutator {
         header::identity_hash(word, || self.next_hash())
     }
 
-    /// Whether an immediate keeps its number in this heap's slots.
+    /// Whether a slot of this heap can hold an immediate of this number.
     pub fn fits(&self, number: i64) -> bool {
         match &self.shared.kind {
             Kind::Wide(_) => Wide::fits(number),
@@ -335,13 +340,15 @@ impl Mutator {
         }
     }
 
-    /// The record with the published fields. It stays in place as long as the mutator is attached.
+    /// The record with the published fields. It stays where it is as long as the mutator is attached.
     pub fn published(&mut self) -> *mut Record {
         self.record_place().as_ptr()
     }
 
-    /// The thread may block from now on. Prefer [`Mutator::blocking`]. Regions nest: the heap may be used again when
-    /// the outermost has ended. Functions that are used meanwhile panic, but for the few that only load or store.
+    /// Begins a region in which the thread may block. Prefer [`Mutator::blocking`].
+    ///
+    /// Regions nest: the heap may be used again when the outermost region has ended. Functions that use the heap inside
+    /// a region panic, except for the few that only load or store.
     ///
     /// # Safety
     /// The mutator is not used until [`Mutator::blocking_end`], but it may be dropped. The slots of its frames stay
@@ -350,7 +357,7 @@ impl Mutator {
         self.leave("a blocking region");
     }
 
-    /// Ends what [`Mutator::blocking_begin`] began; panics if that was not called.
+    /// Ends the region that [`Mutator::blocking_begin`] began. It panics if no region was begun.
     ///
     /// # Safety
     /// References from before the region that were not in root slots are not used again.
@@ -358,9 +365,10 @@ impl Mutator {
         self.enter();
     }
 
-    /// The mutator is not needed any more, but not dropped yet: it has no roots, and collections do not wait for it. A
-    /// thread that ends with several mutators does this to all of them before it drops the first, since detaching may
-    /// have to wait for a collection of one heap, which must not hold up the others.
+    /// Gives up the roots of a mutator that is dropped later. Collections do not wait for it any more.
+    ///
+    /// A thread that ends with several mutators abandons all of them before it drops the first. To detach one mutator
+    /// may mean to wait for a collection of its heap, and that must not hold up the other heaps.
     ///
     /// # Safety
     /// Nothing follows but the drop.
@@ -368,7 +376,7 @@ impl Mutator {
         self.leave_for_good();
     }
 
-    /// A handle to a value. `None` when the heap has as many as it can.
+    /// Makes a handle to a value. `None` when the heap has as many handles as it can.
     ///
     /// # Safety
     /// The value is valid.
@@ -378,7 +386,7 @@ impl Mutator {
         Handle::create(shared, &[value])
     }
 
-    /// A weak reference. `None` when the heap has as many as it can.
+    /// Makes a weak reference to an object. `None` when the heap has as many as it can.
     ///
     /// # Safety
     /// `object` is a valid reference.
@@ -388,7 +396,7 @@ impl Mutator {
         Weak::create(shared, &[Value::reference(object)])
     }
 
-    /// An ephemeron. `None` when the heap has as many as it can.
+    /// Makes an ephemeron. `None` when the heap has as many as it can.
     ///
     /// # Safety
     /// Both are valid references; only the value may be null.
@@ -421,7 +429,7 @@ fn held(slot: Address) -> Value {
 }
 
 impl<'s> Scope<'s> {
-    /// A new local that holds a value.
+    /// A new local that holds `value`.
     ///
     /// # Safety
     /// The value is valid.
@@ -429,7 +437,7 @@ impl<'s> Scope<'s> {
         self.local(value)
     }
 
-    /// What a local holds, valid until the next allocation or poll of this mutator.
+    /// What a local holds. It is valid until the next allocation or poll of this mutator.
     pub fn get_raw(&self, local: Local<'_>) -> Value {
         self.value(local)
     }

@@ -31,7 +31,7 @@ unsafe fn write(start: Address, bytes: &[u8], end: Address) {
 }
 
 impl<'s> Scope<'s> {
-    /// A new object with these references and bytes, as many as its type has. Panics when the numbers differ.
+    /// Allocates an object with these references and bytes. It panics when they are not as many as the type has.
     ///
     /// ```
     /// # use gleaner::{Heap, Structure};
@@ -69,7 +69,7 @@ impl<'s> Scope<'s> {
         Ok(self.local(Value::reference(object)))
     }
 
-    /// A new array of these references.
+    /// Allocates an array with these references.
     pub fn allocate_references_with(
         &mut self,
         of: ReferenceArray,
@@ -90,7 +90,8 @@ impl<'s> Scope<'s> {
         Ok(self.local(Value::reference(object)))
     }
 
-    /// A new array whose elements are these bytes, as they lie in memory. Panics when they are no whole elements.
+    /// Allocates an array whose elements are these bytes, as they lie in memory. It panics when the bytes are no whole
+    /// number of elements.
     pub fn allocate_array_with(
         &mut self,
         of: Array,

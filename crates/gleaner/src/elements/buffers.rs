@@ -13,7 +13,7 @@ use crate::body::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
 
 impl Mutator {
-    /// Copies numbers from `index` on to a buffer of the caller's.
+    /// Copies numbers from `index` on to the caller's buffer, and fills it.
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such numbers, which has as many from `index` on as the buffer. No
@@ -46,8 +46,8 @@ impl Mutator {
         }
     }
 
-    /// Copies numbers of the caller's to the elements from `index` on. Like an allocation, this may collect, and may find
-    /// no memory; then nothing is stored.
+    /// Copies the caller's numbers to the elements from `index` on. Like an allocation, this may collect. It fails when
+    /// there is no memory, and then stores nothing.
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such numbers, which has as many from `index` on as `from`. No other
@@ -96,11 +96,11 @@ impl Mutator {
         }
     }
 
-    /// Writes the bytes of the elements of a fresh array that [`Mutator::is_cut`], from the first on.
+    /// Writes the bytes of the elements of a new array that [`Mutator::is_cut`], from the first element on.
     ///
     /// # Safety
-    /// This mutator has allocated the array, to be written by it, and since then has done nothing that may collect; it
-    /// has no references, and its elements take as many bytes as there are.
+    /// This mutator has allocated the array [`Fresh::Unwritten`](crate::raw::Fresh::Unwritten), and since then has done
+    /// nothing that may collect. The array has no references, and its elements take `bytes.len()` bytes.
     pub(crate) unsafe fn write_fresh(&self, array: Address, bytes: &[u8]) {
         let mut from = bytes.as_ptr();
         // SAFETY: the elements take these bytes, as the caller promises. The array was allocated with arraylets of its
@@ -113,8 +113,9 @@ impl Mutator {
         }
     }
 
-    /// Where the elements of an array without references lie, and how many bytes they have, if the array never moves and
-    /// lies in one piece: for calls that fill or read a buffer. The pointer is good as long as the array lives.
+    /// The address of the first element of an array without references, and the bytes of all its elements. `None` if
+    /// the array may move, or lies in pieces. It is for calls that fill or read a buffer. The pointer is valid as long
+    /// as the array lives.
     ///
     /// # Safety
     /// `array` is a valid reference.

@@ -12,13 +12,14 @@ use crate::mutator::Mutator;
 use crate::scope::{Local, Scope};
 
 impl Mutator {
-    /// The first of `count` elements, bit by bit, in which a range of one array differs from a range of another; counted
-    /// from the start of the ranges. `None` if they are equal. This neither collects nor fails.
+    /// The first of `count` elements, compared bit by bit, in which a range of one array differs from a range of
+    /// another. It is counted from the start of the ranges. `None` if the ranges are equal. This neither collects nor
+    /// fails.
+    ///
+    /// It panics if the arrays have different elements, or if a range reaches beyond the end of its array.
     ///
     /// # Safety
-    /// Both are valid references to arrays of references, or to arrays without references whose elements have the same
-    /// size; what is no such array, or reaches beyond its end, is refused by a panic. No other thread writes the elements
-    /// meanwhile.
+    /// Both are valid references. No other thread writes the elements meanwhile.
     pub unsafe fn compare_elements_raw(
         &self,
         (one, index): (Address, usize),
@@ -72,9 +73,9 @@ impl Mutator {
 }
 
 impl Scope<'_> {
-    /// The first of `count` elements, bit by bit, in which a range of one array differs from a range of another;
-    /// counted from the start of the ranges. `None` if they are equal. Of an element that another mutator writes
-    /// meanwhile, either value is compared.
+    /// The first of `count` elements, compared bit by bit, in which a range of one array differs from a range of
+    /// another. It is counted from the start of the ranges. `None` if the ranges are equal. If another mutator writes
+    /// an element meanwhile, either value is compared.
     ///
     /// ```
     /// # use gleaner::{Elements, Heap};

@@ -85,14 +85,15 @@ unsafe fn copy_each<A>(from: Address, to: Address, count: usize, copy: impl Fn(&
 }
 
 impl Mutator {
-    /// Copies `count` elements from index `from_index` of one array to index `to_index` of another, or of the same one,
-    /// through the barrier. The ranges may overlap. Like an allocation, this may collect, and may find no memory.
+    /// Copies `count` elements from index `from_index` of one array to index `to_index` of the same or another array,
+    /// through the barrier. The ranges may overlap. Like an allocation, this may collect, and it fails when there is no
+    /// memory.
+    ///
+    /// It panics if the arrays have different elements, or if a range reaches beyond the end of its array.
     ///
     /// # Safety
-    /// Both are valid references to arrays of references, or to arrays without references whose elements have the same
-    /// size; what is no such array, or reaches beyond its end, is refused by a panic. No other thread uses the elements
-    /// meanwhile, unless they are references. Other references that this thread holds outside of root slots are not used
-    /// again.
+    /// Both are valid references. No other thread uses the elements meanwhile, unless they are references. Other
+    /// references that this thread holds outside of root slots are not used again.
     pub unsafe fn copy_elements_raw(
         &mut self,
         from: Address,

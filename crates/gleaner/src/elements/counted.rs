@@ -1,7 +1,8 @@
-//! What is counted of arrays, where a report on them is made (option `array-report`; PLDI 2010, section 6): allocations
-//! and copies by all code, which goes the slow way of an allocation then; accesses by code that is compiled with its
-//! elements [`In`](super::element::In) the layout [`Counted`]: it does what it does for [`AnyArrays`], and counts each
-//! element that it reads or writes.
+//! What is counted of arrays for a report on them (option `array-report`; PLDI 2010, section 6).
+//!
+//! Allocations and copies are counted wherever they come from: an allocation of an array takes the slow path then. An
+//! access is counted if its code was compiled with elements [`In`](super::element::In) the layout [`Counted`]. Such
+//! code does what it does for [`AnyArrays`], and counts each element that it reads or writes.
 //!
 //! Accesses through other layouts have no trace of this: [`Layout::COUNTED`] is a constant.
 
@@ -53,8 +54,8 @@ impl Mutator {
         }
     }
 
-    /// Counts an access to `count` elements from `index` on if the layout of `E` is [`Counted`]: the accessors that are
-    /// told the elements do it themselves; for a window, or a copy from or to a buffer, the caller does.
+    /// Counts an access to `count` elements from `index` on if the layout of `E` is [`Counted`]. Accessors that are
+    /// told the elements do it themselves. For a window, or a copy from or to a buffer, the caller does it.
     #[inline(always)]
     pub fn count_elements_in<E: Element>(&self, access: Access, index: usize, count: usize) {
         if E::Layout::COUNTED {

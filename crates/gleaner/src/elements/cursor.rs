@@ -1,6 +1,7 @@
-//! Cursors: elements of an array one after the other. What an access has to find out about the array is found out once
-//! for each piece (PLDI 2010, section 5.1, strip-mining): the end of the piece takes the place of the length in the
-//! test whether there is another element.
+//! Cursors: elements of an array one after the other.
+//!
+//! What an access has to find out about the array is found out once for each run (PLDI 2010, section 5.1,
+//! strip-mining). The end of the run takes the place of the length in the test whether there is another element.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -18,9 +19,11 @@ use crate::body::OutOfMemory;
 use crate::mutator::Mutator;
 use crate::new_object::NewObject;
 
-/// Loads elements of an array one after the other; an iterator. While it exists nothing can be allocated or polled;
-/// [`Cursor::rest`] is where the next one goes on: what polls may do to an array (move its spine, give it other
-/// arraylets) is found out again then, which takes as long as going over from one piece to the next.
+/// An iterator that loads elements of an array one after the other.
+///
+/// While a cursor exists, its mutator can neither allocate nor poll. [`Cursor::rest`] says where another cursor goes on
+/// after that. A poll may move the array, and give it other arraylets, so the new cursor has to find its first element
+/// again. That takes as long as going from one piece of the array to the next.
 #[derive(Debug)]
 pub struct Cursor<'m, E> {
     place: Place<'m>,
@@ -28,8 +31,10 @@ pub struct Cursor<'m, E> {
     element: PhantomData<E>,
 }
 
-/// Stores into elements of an array one after the other, and loads them. What that may take of memory was taken when it
-/// was opened, so it neither collects nor fails; what it did not need is given back later. Otherwise as [`Cursor`].
+/// Stores into elements of an array one after the other, and loads them.
+///
+/// The memory that stores may need is taken when the cursor is opened, so no store collects or fails. What was not
+/// needed is given back later. In all else it is as [`Cursor`].
 #[derive(Debug)]
 pub struct CursorMut<'m, E: Element> {
     place: Place<'m>,
@@ -186,8 +191,8 @@ impl Mutator {
         }
     }
 
-    /// A cursor over `count` elements from `index` on, for stores. Like an allocation, this may collect, and may find no
-    /// memory.
+    /// A cursor over `count` elements from `index` on, for stores. Like an allocation, this may collect, and it fails
+    /// when there is no memory.
     ///
     /// # Safety
     /// As for [`Mutator::cursor`]; and other references that this thread holds outside of root slots are not used again.
@@ -217,8 +222,8 @@ impl Mutator {
         })
     }
 
-    /// A new array of `length` elements, which are null or zero, and then what `fill` makes of them before anybody else
-    /// sees the array. What `fill` may do is what a [`CursorMut`] lets it: nothing that would collect.
+    /// Allocates an array of `length` elements, which `fill` writes before anybody else sees the array. The elements
+    /// are null or zero at first. `fill` may do what a [`CursorMut`] lets it: nothing that would collect.
     ///
     /// # Safety
     /// What [`Mutator::allocate_raw`] asks of an array; `id` has elements of `E`.
@@ -312,7 +317,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
         self.index()..self.place.last
     }
 
-    /// What the next element is; `None` behind the last. The cursor stays.
+    /// The item of the next element, where the cursor stays; `None` behind the last element.
     #[inline(always)]
     pub fn load(&self) -> Option<E::Item> {
         let mut place = self.place;
@@ -324,7 +329,8 @@ impl<'m, E: Element> CursorMut<'m, E> {
         Some(unsafe { E::read_at(place.next, place.mutator.record().base) })
     }
 
-    /// Stores into the next element, through the barrier, and goes on. False behind the last: nothing is stored.
+    /// Stores into the next element, through the barrier, and goes on to the one after it. Behind the last element it
+    /// stores nothing, and the result is false.
     ///
     /// # Safety
     /// The item is valid and, as an immediate, fits the slot format.

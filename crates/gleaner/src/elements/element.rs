@@ -9,15 +9,17 @@ use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 
 use super::layout::{AnyArrays, Layout};
 
-/// The elements `E` in a heap of which it is known that its arrays have the layout `L`. To be used in no other heap.
+/// The elements `E` of arrays in heaps that are known to have the layout `L`. It must not be used in other heaps.
 #[derive(Debug)]
 pub struct In<L, E>(PhantomData<(L, E)>);
 
-/// What the elements of an array are.
+/// What the elements of an array are: slots or numbers.
 ///
-/// Slots of a heap with the format `F`: [`Wide`] and [`Compressed`] stand for their values, [`Object`] for references of
-/// which none is an immediate. Numbers: the integers of 1, 2, 4 and 8 bytes, `f32` and `f64`; they are read and written
-/// whole, so a thread that races for one finds one of the values.
+/// Slots are those of a heap with format `F`. [`Wide`] and [`Compressed`] stand for their values. [`Object`] stands for
+/// references of which none is an immediate.
+///
+/// Numbers are the integers of 1, 2, 4 and 8 bytes, `f32` and `f64`. Each is read and written as a whole, so a thread
+/// that races for one finds one of the values that were written.
 ///
 /// # Safety
 /// `BYTES` are the bytes of an element, the functions touch those alone, and `SLOTS` is true of slots.
@@ -34,10 +36,10 @@ pub unsafe trait Element: 'static {
     /// Whether all bits of an element with this item are zero.
     fn is_zero(item: Self::Item) -> bool;
 
-    /// What the collector has to know of an item that nobody else holds: a reference, or null.
+    /// The value that keeps the item valid in a root slot: the item's reference, or null for a number.
     fn root(item: Self::Item) -> Value;
 
-    /// The item, and what became of it if it is a reference.
+    /// The item after a collection, whose root slot now holds `root`.
     fn moved(item: Self::Item, root: Value) -> Self::Item;
 
     /// Reads an element of a heap that begins at `base`.
@@ -46,7 +48,7 @@ pub unsafe trait Element: 'static {
     /// Such an element lies at `at`.
     unsafe fn read_at(at: Address, base: Address) -> Self::Item;
 
-    /// Writes an element; the barrier is not its business.
+    /// Writes an element. The caller takes care of the barrier.
     ///
     /// # Safety
     /// As for [`Element::read_at`], and the item is valid in that heap.
@@ -77,11 +79,11 @@ pub unsafe trait Element: 'static {
     }
 }
 
-/// An [`Element`] that is a number: any pattern of bits is one, and a slice may show them.
+/// An [`Element`] that is a number. Any pattern of bits is a number, so a slice may show such elements.
 pub trait Number: Element<Item = Self> + Copy {}
 
-/// References without immediates among them, in slots of format `F`: programs with static types know such arrays, and
-/// save a test. The items are objects, or null.
+/// References without immediates among them, in slots of format `F`. An item is an object, or null. A program with
+/// static types knows such arrays, and saves a test for each access.
 #[derive(Debug)]
 pub struct Object<F>(PhantomData<F>);
 

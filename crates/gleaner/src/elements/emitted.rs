@@ -1,5 +1,5 @@
-//! Elements for code that has the fast path of each access itself, as the C header has: what it calls where an access may
-//! lie beyond the first N bytes of an array in pieces (PLDI 2010, section 5.1).
+//! Elements for code that has the fast path of each access itself, as the C header has. Such code calls these functions
+//! where an access may lie beyond the first N bytes of an array in pieces (PLDI 2010, section 5.1).
 
 use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
@@ -20,9 +20,9 @@ pub struct Piece {
 }
 
 impl Mutator {
-    /// Where elements lie, of `bytes` bytes each, from `index` on: at most `count`, and no more than lie side by side.
-    /// They may be read there, and written in an array that was allocated
-    /// [`Fresh::Unwritten`](crate::raw::Fresh::Unwritten) while [`Mutator::initialize_element_in`] may be used.
+    /// Where elements of `bytes` bytes each lie, from `index` on: at most `count` of them, and no more than lie side by
+    /// side. They may be read there. In a new array they may also be written, while [`Mutator::initialize_element_in`]
+    /// may be used.
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such elements, in which the range lies.
@@ -42,8 +42,8 @@ impl Mutator {
         }
     }
 
-    /// Takes the memory that stores into all elements of a range may need; where the array is then. Like an allocation,
-    /// this may collect, and may find no memory.
+    /// Takes the memory that stores into all elements of a range may need. The result is the array, which may have
+    /// moved. Like an allocation, this may collect, and it fails when there is no memory.
     ///
     /// # Safety
     /// As for [`Mutator::piece_raw`]. Other references that this thread holds outside of root slots are not used again.
@@ -61,8 +61,10 @@ impl Mutator {
         }
     }
 
-    /// As [`Mutator::piece_raw`], for stores: the elements are the array's alone from now on. An empty piece if `zero`
-    /// says that the first element is to be zero, and it need not be written for that. This neither collects nor fails.
+    /// As [`Mutator::piece_raw`], for stores. From now on, no other array shares the elements.
+    ///
+    /// If `zero` says that the first element is to become zero, and it is zero already, the piece is empty. This
+    /// neither collects nor fails.
     ///
     /// # Safety
     /// As for [`Mutator::piece_raw`]; the range is one for which [`Mutator::fill_stock_raw`] was called, or a part of

@@ -11,8 +11,9 @@ use crate::body::OutOfMemory;
 use crate::mutator::Mutator;
 
 impl Mutator {
-    /// Stores `new` into element `index` of an array of `E` if it is `expected`, through the barrier; else the inner
-    /// error is what it is. An acquire and a release. Like an allocation, this may collect, and may find no memory.
+    /// Stores `new` into element `index` of an array of `E` if the element is `expected`, through the barrier. If it is
+    /// not, the inner error is what the element is. The exchange is an acquire and a release. Like an allocation, this
+    /// may collect, and it fails when there is no memory.
     ///
     /// # Safety
     /// What [`Mutator::store_element_in`] asks, of `expected` too.

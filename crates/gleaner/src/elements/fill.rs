@@ -11,8 +11,8 @@ use crate::body::OutOfMemory;
 use crate::mutator::Mutator;
 
 impl Mutator {
-    /// Stores `item` into `count` elements from `index` on, through the barrier. Like an allocation, this may collect,
-    /// and may find no memory; then nothing is stored.
+    /// Stores `item` into `count` elements from `index` on, through the barrier. Like an allocation, this may collect.
+    /// It fails when there is no memory, and then stores nothing.
     ///
     /// # Safety
     /// What [`Mutator::store_element_in`] asks; the range lies in the array. If the elements are numbers, no other thread

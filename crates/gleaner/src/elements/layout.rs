@@ -7,7 +7,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::spine::Pieces;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 
-/// How arrays lie in memory, as far as it is known when code that accesses them is compiled.
+/// How arrays lie in memory, as far as that is known when the code that accesses them is compiled.
 pub trait Layout: 'static {
     /// Whether every array of more than the first N bytes lies in pieces, so that none needs to be asked.
     const ALL_CUT: bool = false;
@@ -30,9 +30,10 @@ pub struct AnyArrays;
 #[derive(Debug)]
 pub struct WholeArrays;
 
-/// `FIRST_N` bytes of every array lie in its spine, and an arraylet has `ARRAYLET` bytes, in a heap with slots of
-/// format `F`. It is for arrays that are cut: of larger ones none is pinned, or of a type whose arrays are whole, for
-/// which there are [`AnyArrays`] and [`WholeArrays`].
+/// Arrays are cut behind `FIRST_N` bytes, into arraylets of `ARRAYLET` bytes, in a heap with slots of format `F`.
+///
+/// Every longer array that the code accesses is cut. For pinned arrays, and arrays of a type that is excluded from
+/// cutting, there are [`AnyArrays`] and [`WholeArrays`].
 #[derive(Debug)]
 pub struct CutArrays<F, const FIRST_N: usize, const ARRAYLET: usize>(PhantomData<F>);
 

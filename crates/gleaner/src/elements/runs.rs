@@ -90,8 +90,8 @@ impl Runs {
         run
     }
 
-    /// As [`Runs::starting_at`], and no more than lie in one part: for what goes through two arrays at once, of which
-    /// the one with the shorter runs would have those of the other looked for again and again.
+    /// As [`Runs::starting_at`], and no more than lie in one part. This is for loops over two arrays at once: longer
+    /// runs of one array would be looked for again and again, since the shorter runs of the other cut them.
     ///
     /// # Safety
     /// As for [`Runs::starting_at`].
@@ -125,9 +125,11 @@ impl Runs {
         }
     }
 
-    /// How many bytes lie side by side from `at` on, where `bytes` do up to part `next`: arraylets are handed out in
-    /// the order of their addresses, so those of an array that was filled in one go often follow each other. No more
-    /// parts are looked at than `most` bytes take. Those beyond the first are untainted, as it is: each may be written.
+    /// How many bytes lie side by side from `at` on, where `bytes` do up to part `next`. Arraylets are handed out in
+    /// the order of their addresses, so those of an array that was filled in one go often follow each other.
+    ///
+    /// No more parts are looked at than `most` bytes take. Those beyond the first are untainted, as it is: each may be
+    /// written.
     ///
     /// # Safety
     /// As for [`Runs::starting_at`].

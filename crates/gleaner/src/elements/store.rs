@@ -1,4 +1,4 @@
-//! Stores into single elements. What they do, in order, is said in `elements.rs`.
+//! Stores into single elements. `elements.rs` says what they do, in order.
 
 use gleaner_mem::Address;
 use gleaner_mem::cards::CARD_BYTES;
@@ -14,8 +14,8 @@ use crate::body::OutOfMemory;
 use crate::mutator::Mutator;
 
 impl Mutator {
-    /// Stores into element `index` of an array of `E`, through the barrier. Like an allocation, this may collect, and may
-    /// find no memory; then nothing is stored.
+    /// Stores into element `index` of an array of `E`, through the barrier. Like an allocation, this may collect. It
+    /// fails when there is no memory, and then stores nothing.
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such elements, which has more than `index`; `item` is valid and, as an
@@ -67,9 +67,9 @@ impl Mutator {
         with_format!(self, F => unsafe { self.store_element_in::<F>(array, index, value) })
     }
 
-    /// Stores into element `index` of an array of `E` what `change` makes of it, through the barrier: where the element
-    /// lies is found once. Other threads may store between the load and the store. Like an allocation, this may
-    /// collect, and may find no memory; then nothing is stored.
+    /// Stores into element `index` of an array of `E` what `change` makes of its item, through the barrier. The place
+    /// of the element is found only once. Other threads may store between the load and the store. Like an allocation,
+    /// this may collect. It fails when there is no memory, and then stores nothing.
     ///
     /// # Safety
     /// What [`Mutator::store_element_in`] asks, of what `change` returns.
@@ -111,8 +111,9 @@ impl Mutator {
         Ok(())
     }
 
-    /// Writes an element of an array that was allocated [`Fresh::Unwritten`](crate::raw::Fresh::Unwritten) without a
-    /// barrier: a young array needs none. This neither collects nor fails.
+    /// Writes an element of a new array without a barrier. The array was allocated
+    /// [`Fresh::Unwritten`](crate::raw::Fresh::Unwritten), so it is young and needs no barrier. This neither collects
+    /// nor fails.
     ///
     /// # Safety
     /// What [`Mutator::store_element_in`] asks of array, index and item; this mutator has allocated the array so, and
@@ -145,7 +146,10 @@ impl Mutator {
         with_format!(self, F => unsafe { self.initialize_element_in::<F>(array, index, value) });
     }
 
-    /// Cold, so that what a loop has in registers is saved where this is called, and not where each of its stores goes.
+    /// Step 3 of a store: the part was tainted when it was looked at. Zero bits are not stored where all is zero.
+    ///
+    /// The function is cold, so that what a loop has in registers is saved where this is called, and not at each of its
+    /// stores.
     ///
     /// # Safety
     /// As for [`Mutator::store_element_in`].
@@ -176,7 +180,8 @@ impl Mutator {
         Ok(())
     }
 
-    /// Stores into a part that is tainted.
+    /// Steps 4 to 6 of a store: the part is tainted, and takes an arraylet from the stock, which is filled first if it
+    /// is empty.
     ///
     /// # Safety
     /// As for [`Mutator::store_element_in`].

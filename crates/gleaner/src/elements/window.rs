@@ -13,8 +13,8 @@ use crate::mutator::Mutator;
 use crate::new_object::NewObject;
 
 impl Mutator {
-    /// Runs `look` with a view of `count` numbers from `index` on. The view may be a copy, so it costs as much as copying
-    /// them. This neither collects nor fails, and `look` can do nothing that would collect.
+    /// Runs `look` with a slice of `count` numbers from `index` on. The slice may be a copy, and then costs as much as
+    /// copying the numbers. This neither collects nor fails, and `look` can do nothing that would collect.
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such numbers, in which the range lies. No other thread writes them
@@ -37,13 +37,15 @@ impl Mutator {
         }
     }
 
-    /// Runs `change` with a view of `count` numbers from `index` on, and with the mutator, for loads and other views. The
-    /// view may be a copy that is written back. Like an allocation, this may collect, and may find no memory, before
-    /// `change` runs; `change` itself can do nothing that would collect.
+    /// Runs `change` with a slice of `count` numbers from `index` on, and with the mutator, for loads and other slices.
+    /// The slice may be a copy, which is written back.
+    ///
+    /// Before `change` runs, this may collect, like an allocation, and it fails when there is no memory. `change`
+    /// itself can do nothing that would collect.
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such numbers, in which the range lies. Nobody else uses them
-    /// meanwhile, `change` not by another view either. Other references that this thread holds outside of root slots
+    /// meanwhile, `change` not by another slice either. Other references that this thread holds outside of root slots
     /// are not used again.
     #[inline(always)]
     pub unsafe fn window_mut<T: Number, R>(
@@ -57,8 +59,8 @@ impl Mutator {
         unsafe { self.window_or_copy_mut(array, index, count, change) }.map(|(_, result)| result)
     }
 
-    /// A new array of `length` numbers, which are zero, and then what `fill` makes of them before anybody else sees the
-    /// array. The view that `fill` is given is that of [`Mutator::window_mut`].
+    /// Allocates an array of `length` numbers, which `fill` writes before anybody else sees the array. `fill` gets the
+    /// array as a slice of zeros, under the terms of [`Mutator::window_mut`].
     ///
     /// # Safety
     /// What [`Mutator::allocate_raw`] asks of an array; `id` has elements of `T`.
