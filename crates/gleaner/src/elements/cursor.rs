@@ -38,7 +38,7 @@ pub struct Cursor<'m, E> {
 #[derive(Debug)]
 pub struct CursorMut<'m, E: Element> {
     place: Place<'m>,
-    /// Up to where elements may be stored without a look at their piece: `place.next` if that one must not be written.
+    /// Up to where elements may be stored without a look at their run: `place.next` if that run must not be written.
     writable: Address,
     /// Whether the next element lies in a part that is all zero: then a zero is there already.
     zero: bool,
@@ -52,7 +52,7 @@ struct Place<'m> {
     array: Address,
     /// The next element.
     next: Address,
-    /// Where the piece ends in which it lies.
+    /// The end of the run in which it lies.
     end: Address,
     /// The index of the element there.
     end_index: usize,
@@ -78,7 +78,7 @@ impl<'m> Place<'m> {
         let whole = unsafe { mutator.near::<E>(array, index, count) };
         let (next, bytes) = match whole {
             Some(at) => (at, count * E::BYTES),
-            // The first piece is found here, so that there is one loop and not one for each case.
+            // The first run is found here, so that there is one loop and not one for each case.
             None => {
                 let run = find_first_run::<E>(mutator, array, index * E::BYTES, count * E::BYTES);
                 (run.at, run.bytes)
@@ -101,7 +101,7 @@ impl<'m> Place<'m> {
         self.end_index - self.end.offset_from(self.next) / bytes
     }
 
-    /// Goes on to the next piece; `None` behind the last.
+    /// Goes on to the next run; `None` behind the last.
     #[inline(always)]
     fn advance<E: Element>(&mut self) -> Option<Run> {
         let bytes = E::BYTES;
@@ -132,7 +132,7 @@ fn count_next<E: Element>(place: &Place<'_>, access: Access) {
     }
 }
 
-/// The run from an offset on. A call, so that the loop that is left is one over the elements of a piece: inlined, it
+/// The run from an offset on. A call, so that the loop that is left is one over the elements of a run: inlined, it
 /// makes loops with little in them much slower.
 #[cold]
 #[inline(never)]
@@ -367,7 +367,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
     }
 }
 
-/// The piece of the next element, up to where it may be written, and whether all of it is zero and must not be. What is
+/// The run of the next element, up to where it may be written, and whether all of it is zero and must not be. What is
 /// shared is the array's alone then.
 #[cold]
 #[inline(never)]
