@@ -1,6 +1,6 @@
 //! A heap with arrays that are kept by index: what the microbenchmarks of holes and of pauses are made of.
 
-use gleaner::raw::{Address, AnyArrays, In, Shape, TypeId, Value, array_bytes};
+use gleaner::raw::{Address, AnyArrays, Fresh, In, NewObject, Shape, TypeId, Value, array_bytes};
 use gleaner::{Builder, Handle, Heap, Mutator, OutOfMemory, References};
 use gleaner_workloads::failed;
 
@@ -49,7 +49,10 @@ impl Kept {
         // handle at once.
         let list = unsafe {
             let length = count as u32;
-            let array = mutator.allocate_array_raw(whole, length, array_bytes(length, log2));
+            let array = mutator.allocate_raw(
+                NewObject::array(whole, length, array_bytes(length, log2)),
+                Fresh::Zeroed,
+            );
             mutator.handle_raw(Value::reference(array.map_err(failed)?))
         };
         Ok(Kept {
@@ -68,9 +71,10 @@ impl Kept {
         // SAFETY: the type is one of arrays of bytes; the fresh array is in a root while it is filled, and no other
         // reference is held outside of handles.
         unsafe {
-            let array = self
-                .mutator
-                .allocate_array_raw(id, length, array_bytes(length, 0))?;
+            let array = self.mutator.allocate_raw(
+                NewObject::array(id, length, array_bytes(length, 0)),
+                Fresh::Zeroed,
+            )?;
             self.mutator
                 .with_roots([Value::reference(array)], |mutator, [root]| {
                     mutator.fill_elements_in::<Bytes>(reference(root.get()), 0, bytes, 1)?;
@@ -89,7 +93,8 @@ impl Kept {
         unsafe {
             self.mutator
                 .with_roots([object, Value::NULL], |mutator, [object, root]| {
-                    let array = mutator.allocate_array_raw(id, length as u32, size)?;
+                    let array = mutator
+                        .allocate_raw(NewObject::array(id, length as u32, size), Fresh::Zeroed)?;
                     root.set(Value::reference(array));
                     for index in 0..length {
                         mutator.store_element_raw(reference(root.get()), index, object.get())?;

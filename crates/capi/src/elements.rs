@@ -1,5 +1,5 @@
-//! Elements of arrays: what the accesses of `gleaner_elements.h` call where an element may lie beyond the first piece of its
-//! array, and what they call anyway.
+//! Elements of arrays: what the accesses of `gleaner_elements.h` call where an element may lie beyond the first piece
+//! of its array, and what they call anyway.
 
 use std::ptr;
 use std::slice;
@@ -8,7 +8,7 @@ use gleaner::raw::{Address, LENGTH, Piece, Record, Value, elements};
 
 use crate::{mutator, pointer};
 
-/// Runs a body with `$number` as the integers of so many bytes: 1, 2, 4 or 8.
+/// Runs a body with `$number` as the integers of `$bytes` bytes: 1, 2, 4 or 8.
 macro_rules! with_number {
     ($bytes:expr, $number:ident => $body:expr) => {
         match $bytes {
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn gleaner_store_far_number(
     bits: u64,
 ) -> bool {
     let (array, index) = (Address::of(array), index as usize);
-    // SAFETY: the calling thread's mutator, and an array of numbers of so many bytes that has this element, as
+    // SAFETY: the calling thread's mutator, and an array of numbers of `bytes` bytes that has this element, as
     // gleaner_elements.h asks.
     with_number!(bytes, T => unsafe {
         mutator(record).store_element_in::<T>(array, index, bits as T).is_ok()
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn gleaner_swap_far_number(
     bits: u64,
 ) -> Exchange {
     let (array, index, was) = (Address::of(array), index as usize, *expected);
-    // SAFETY: the calling thread's mutator, and an array of numbers of so many bytes that has this element, as
+    // SAFETY: the calling thread's mutator, and an array of numbers of `bytes` bytes that has this element, as
     // gleaner_elements.h asks.
     with_number!(bytes, T => unsafe {
         let mutator = mutator(record);
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn gleaner_fill_far_numbers(
 ) -> bool {
     let array = Address::of(array);
     let (index, count) = (index as usize, count as usize);
-    // SAFETY: the calling thread's mutator, and an array of numbers of so many bytes that has these elements, which no
+    // SAFETY: the calling thread's mutator, and an array of numbers of `bytes` bytes that has these elements, which no
     // other thread uses, as gleaner_elements.h asks.
     with_number!(bytes, T => unsafe {
         mutator(record).fill_elements_in::<T>(array, index, count, bits as T).is_ok()
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn gleaner_read_far_numbers(
         return;
     }
     let (array, index) = (Address::of(array), index as usize);
-    // SAFETY: the calling thread's mutator, an array of numbers of so many bytes that has these elements, which no other
+    // SAFETY: the calling thread's mutator, an array of numbers of `bytes` bytes that has these elements, which no other
     // thread writes, and a buffer for them, as gleaner_elements.h asks.
     with_number!(bytes, T => unsafe {
         let into = slice::from_raw_parts_mut(into.cast::<T>(), count as usize);
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn gleaner_write_far_numbers(
         return true;
     }
     let (array, index) = (Address::of(array), index as usize);
-    // SAFETY: the calling thread's mutator, an array of numbers of so many bytes that has these elements, which no other
+    // SAFETY: the calling thread's mutator, an array of numbers of `bytes` bytes that has these elements, which no other
     // thread uses, and as many numbers of the caller's, as gleaner_elements.h asks.
     with_number!(bytes, T => unsafe {
         let from = slice::from_raw_parts(from.cast::<T>(), count as usize);
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn gleaner_next_piece(
 ) -> Piece {
     let array = Address::of(array);
     let (index, count) = (index as usize, count as usize);
-    // SAFETY: the calling thread's mutator, and an array with elements of so many bytes that has these, as a cursor's
+    // SAFETY: the calling thread's mutator, and an array with elements of `bytes` bytes that has these, as a cursor's
     // range does.
     unsafe { mutator(record).piece_raw(array, index, count, bytes) }
 }
@@ -230,9 +230,9 @@ pub unsafe extern "C" fn gleaner_take_for_writing(
 ) -> *mut u8 {
     let array = Address::of(array);
     let (index, count) = (index as usize, count as usize);
-    // SAFETY: the calling thread's mutator, and an array with elements of so many bytes that has these, as
+    // SAFETY: the calling thread's mutator, and an array with elements of `bytes` bytes that has these, as
     // gleaner_elements.h asks.
-    pointer(unsafe { mutator(record).stock_raw(array, index, count, bytes) }.ok())
+    pointer(unsafe { mutator(record).fill_stock_raw(array, index, count, bytes) }.ok())
 }
 
 #[unsafe(no_mangle)]
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn gleaner_next_piece_to_write(
 ) -> Piece {
     let array = Address::of(array);
     let (index, count) = (index as usize, count as usize);
-    // SAFETY: the calling thread's mutator, and an array with elements of so many bytes that has these, for which
+    // SAFETY: the calling thread's mutator, and an array with elements of `bytes` bytes that has these, for which
     // `gleaner_take_for_writing` was called when the cursor was made; since then the caller has stored by it alone.
     unsafe { mutator(record).piece_to_write_raw(array, index, count, bytes, zero) }
 }

@@ -15,7 +15,7 @@ fn boxed<T>(made: Option<T>) -> *mut T {
 /// Null, or made by [`boxed`] and given up by the caller.
 unsafe fn free<T>(made: *mut T) {
     if !made.is_null() {
-        // SAFETY: made by `boxed`, not null, and given up, as asked.
+        // SAFETY: made by `boxed`, not null, and given up, as the caller promises.
         drop(unsafe { Box::from_raw(made) });
     }
 }

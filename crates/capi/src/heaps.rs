@@ -40,7 +40,7 @@ pub unsafe extern "C" fn gleaner_get_fast_paths(heap: *const Heap, into: *mut u8
     // SAFETY: a heap of the caller's.
     let fast = unsafe { heap_of(heap) }.fast_paths();
     let known = bytes.min(size_of::<FastPaths>());
-    // SAFETY: `into` is a record of so many bytes, as gleaner.h asks, newer or older than ours.
+    // SAFETY: `into` is a record of `bytes` bytes, as gleaner.h asks, newer or older than ours.
     unsafe {
         into.write_bytes(0, bytes);
         into.copy_from_nonoverlapping((&raw const fast).cast(), known);
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn gleaner_heap_new_knowing(
     if !threads::have_key() {
         let why = "the C library has no key for thread-specific data left (PTHREAD_KEYS_MAX), \
                    by which the ends of threads are noticed";
-        // SAFETY: `message` is null or has so many bytes, as gleaner.h asks.
+        // SAFETY: `message` is null or has `message_bytes` bytes, as gleaner.h asks.
         unsafe { say(why, message, message_bytes) };
         return ptr::null_mut();
     }
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn gleaner_heap_new_knowing(
     match made {
         Ok(heap) => Box::into_raw(Box::new(heap)),
         Err(why) => {
-            // SAFETY: `message` is null or has so many bytes, as gleaner.h asks.
+            // SAFETY: `message` is null or has `message_bytes` bytes, as gleaner.h asks.
             unsafe { say(&why, message, message_bytes) };
             ptr::null_mut()
         }
@@ -173,7 +173,7 @@ fn type_number(id: Result<TypeId, gleaner::TypeError>, message: *mut c_char, byt
     match id {
         Ok(id) => id.get(),
         Err(error) => {
-            // SAFETY: `message` is null or has so many bytes, as gleaner.h asks of all that come here.
+            // SAFETY: `message` is null or has `bytes` bytes, as gleaner.h asks of all that come here.
             unsafe { say(&error.to_string(), message, bytes) };
             0
         }
@@ -202,19 +202,19 @@ pub unsafe extern "C" fn gleaner_structure(
 /// The offsets of slots; `None` if there are to be some and the pointer is null.
 ///
 /// # Safety
-/// Null, or so many numbers lie there, as long as `'a` lasts.
+/// Null, or `count` numbers lie there, as long as `'a` lasts.
 unsafe fn list<'a>(offsets: *const u32, count: usize) -> Option<&'a [u32]> {
     match count {
         0 => Some(&[]),
         _ if offsets.is_null() => None,
-        // SAFETY: not null, so as many numbers lie there, as asked.
+        // SAFETY: not null, so as many numbers lie there, as the caller promises.
         _ => Some(unsafe { std::slice::from_raw_parts(offsets, count) }),
     }
 }
 
 fn no_offsets(count: usize, message: *mut c_char, bytes: usize) -> u32 {
     let why = format!("{count} slots, and their offsets are NULL");
-    // SAFETY: `message` is null or has so many bytes, as gleaner.h asks of all that come here.
+    // SAFETY: `message` is null or has `bytes` bytes, as gleaner.h asks of all that come here.
     unsafe { say(&why, message, bytes) };
     0
 }
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn gleaner_tailed(
     let Some(references) = (unsafe { list(tail.offsets, tail.count) }) else {
         return no_offsets(tail.count, message, message_bytes);
     };
-    // SAFETY: the same.
+    // SAFETY: null, or as many offsets as the struct says lie there, as gleaner.h asks.
     let Some(element_references) = (unsafe { list(tail.element_offsets, tail.element_count) })
     else {
         return no_offsets(tail.element_count, message, message_bytes);
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn gleaner_traced_type(
     let Some(function) = traced.trace else {
         let missing =
             "a traced type without a trace function: use gleaner_structure or gleaner_tailed";
-        // SAFETY: `message` is null or has so many bytes, as gleaner.h asks.
+        // SAFETY: `message` is null or has `message_bytes` bytes, as gleaner.h asks.
         unsafe { say(missing, message, message_bytes) };
         return 0;
     };
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn gleaner_traced_type(
 /// # Safety
 /// A heap of the caller's.
 unsafe fn arrays(heap: *const Heap, shape: Shape<'_>, whole: bool) -> u32 {
-    // SAFETY: a heap of the caller's, as asked.
+    // SAFETY: a heap of the caller's, as the caller promises.
     let heap = unsafe { heap_of(heap) };
     let id = if whole {
         heap.register_whole_raw(shape)
@@ -317,7 +317,7 @@ unsafe fn arrays(heap: *const Heap, shape: Shape<'_>, whole: bool) -> u32 {
     type_number(id, ptr::null_mut(), 0)
 }
 
-/// The shape of arrays without references whose elements have so many bytes.
+/// The shape of arrays without references whose elements have `element_bytes` bytes.
 fn primitives(element_bytes: usize) -> Option<Shape<'static>> {
     let log2 = element_bytes.trailing_zeros();
     element_bytes

@@ -8,7 +8,10 @@
     clippy::missing_safety_doc,
     reason = "the contracts of exported functions are in gleaner.h"
 )]
-#![allow(missing_docs, reason = "as above")]
+#![allow(
+    missing_docs,
+    reason = "what exported functions do is said in gleaner.h"
+)]
 
 mod checks;
 #[macro_use]
@@ -45,7 +48,7 @@ unsafe fn say(message: &str, into: *mut c_char, bytes: usize) {
         return;
     }
     let length = message.len().min(bytes - 1);
-    // SAFETY: `into` has `bytes` bytes, as asked, and message and 0 are no more.
+    // SAFETY: `into` has `bytes` bytes, as the caller promises, and message and 0 are no more.
     unsafe {
         message.as_ptr().copy_to_nonoverlapping(into.cast(), length);
         into.add(length).write(0);

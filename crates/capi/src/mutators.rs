@@ -3,7 +3,9 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use gleaner::raw::{Address, Record, TypeId, array_bytes_of, offsets, whole_granules};
+use gleaner::raw::{
+    Address, Fresh, NewObject, Record, TypeId, array_bytes_of, offsets, whole_granules,
+};
 use gleaner::{Heap, Role, Totals, set_thread_role};
 use gleaner_os::memory;
 use gleaner_os::output::STDERR;
@@ -73,15 +75,26 @@ pub unsafe extern "C" fn gleaner_blocking_end(record: *mut Record) {
     unsafe { mutator(record).blocking_end() };
 }
 
+/// A structure; ends the process if its type is none.
+fn structure(id: u32, bytes: usize) -> NewObject {
+    check_type(id);
+    NewObject::structure(TypeId::new(id), bytes)
+}
+
+/// An array, or an object with a length; ends the process if its type is none.
+fn array(id: u32, length: u32, bytes: usize) -> NewObject {
+    check_type(id);
+    NewObject::array(TypeId::new(id), length, bytes)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_allocate_slowly(
     record: *mut Record,
     id: u32,
     bytes: usize,
 ) -> *mut u8 {
-    check_type(id);
     // SAFETY: the calling thread's mutator; type and size are the caller's promise.
-    let object = unsafe { mutator(record).allocate_raw(TypeId::new(id), bytes) };
+    let object = unsafe { mutator(record).allocate_raw(structure(id, bytes), Fresh::Zeroed) };
     pointer(object.ok())
 }
 
@@ -92,10 +105,9 @@ pub unsafe extern "C" fn gleaner_allocate_array_slowly(
     length: u32,
     bytes: usize,
 ) -> *mut u8 {
-    check_type(id);
     // SAFETY: the calling thread's mutator and a type of its heap, as gleaner.h asks; `bytes` are what its length
     // takes.
-    let array = unsafe { mutator(record).allocate_array_raw(TypeId::new(id), length, bytes) };
+    let array = unsafe { mutator(record).allocate_raw(array(id, length, bytes), Fresh::Zeroed) };
     pointer(array.ok())
 }
 
@@ -105,10 +117,9 @@ pub unsafe extern "C" fn gleaner_allocate_pinned(
     id: u32,
     bytes: usize,
 ) -> *mut u8 {
-    check_type(id);
     let bytes = whole_granules(bytes);
-    // SAFETY: the calling thread's mutator and a type of its heap with so many bytes, as gleaner.h asks.
-    let object = unsafe { mutator(record).allocate_pinned_raw(TypeId::new(id), bytes) };
+    // SAFETY: the calling thread's mutator and a type of its heap whose objects have `bytes` bytes, as gleaner.h asks.
+    let object = unsafe { mutator(record).allocate_pinned_raw(structure(id, bytes)) };
     pointer(object.ok())
 }
 
@@ -119,13 +130,13 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
     length: u32,
     element_bytes: usize,
 ) -> *mut u8 {
-    check_type(id);
     let bytes = array_bytes_of(length, element_bytes);
+    let new = array(id, length, bytes);
     // SAFETY: the calling thread's mutator.
     let mutator = unsafe { mutator(record) };
     mutator.check_size(TypeId::new(id), Some(length), bytes);
-    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with so many elements have so many bytes.
-    let array = unsafe { mutator.allocate_array_pinned_raw(TypeId::new(id), length, bytes) };
+    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
+    let array = unsafe { mutator.allocate_pinned_raw(new) };
     pointer(array.ok())
 }
 
@@ -136,13 +147,13 @@ pub unsafe extern "C" fn gleaner_allocate_array_immortal(
     length: u32,
     element_bytes: usize,
 ) -> *mut u8 {
-    check_type(id);
     let bytes = array_bytes_of(length, element_bytes);
+    let new = array(id, length, bytes);
     // SAFETY: the calling thread's mutator.
     let mutator = unsafe { mutator(record) };
     mutator.check_size(TypeId::new(id), Some(length), bytes);
-    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with so many elements have so many bytes.
-    let array = unsafe { mutator.allocate_array_immortal_raw(TypeId::new(id), length, bytes) };
+    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
+    let array = unsafe { mutator.allocate_immortal_raw(new) };
     pointer(array.ok())
 }
 
@@ -168,10 +179,9 @@ pub unsafe extern "C" fn gleaner_allocate_initialized_slowly(
     id: u32,
     bytes: usize,
 ) -> *mut u8 {
-    check_type(id);
     // SAFETY: the calling thread's mutator and a type of its heap; every field is written before the next poll, as
     // gleaner.h asks.
-    let object = unsafe { mutator(record).allocate_initialized_raw(TypeId::new(id), bytes) };
+    let object = unsafe { mutator(record).allocate_raw(structure(id, bytes), Fresh::Unwritten) };
     pointer(object.ok())
 }
 
@@ -182,11 +192,9 @@ pub unsafe extern "C" fn gleaner_allocate_array_initialized_slowly(
     length: u32,
     bytes: usize,
 ) -> *mut u8 {
-    check_type(id);
     // SAFETY: the calling thread's mutator and an array type; every element is written before the next poll, as
     // gleaner.h asks.
-    let array =
-        unsafe { mutator(record).allocate_array_initialized_raw(TypeId::new(id), length, bytes) };
+    let array = unsafe { mutator(record).allocate_raw(array(id, length, bytes), Fresh::Unwritten) };
     pointer(array.ok())
 }
 

@@ -67,8 +67,8 @@ pub unsafe extern "C" fn gleaner_begin_far_window(
     // SAFETY: the calling thread's mutator.
     let mutator = unsafe { mutator(record) };
     if writes {
-        // SAFETY: an array with elements of so many bytes that has these, as gleaner_elements.h asks.
-        match unsafe { mutator.stock_raw(array, first, length, element_bytes) } {
+        // SAFETY: an array with elements of `element_bytes` bytes that has these, as gleaner_elements.h asks.
+        match unsafe { mutator.fill_stock_raw(array, first, length, element_bytes) } {
             Ok(here) => array = here,
             Err(_) => return false,
         }
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn gleaner_begin_far_window(
     let piece = unsafe { mutator.piece_raw(array, first, length, element_bytes) };
     if piece.end.offset_from(piece.at) == window.bytes() {
         window.elements = if writes {
-            // SAFETY: so they do; what this takes is there since `stock_raw`, and nothing was stored meanwhile.
+            // SAFETY: so they do; what this takes is there since `fill_stock_raw`, and nothing was stored meanwhile.
             let own =
                 unsafe { mutator.piece_to_write_raw(array, first, length, element_bytes, false) };
             own.at.ptr()
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn gleaner_begin_far_window(
         return false;
     }
     (window.elements, window.copied) = (copy.cast(), array.ptr());
-    // SAFETY: the copy has room for so many numbers of this array, aligned to 8 bytes, and no other thread writes them,
+    // SAFETY: the copy has room for `count` numbers of this array, aligned to 8 bytes, and no other thread writes them,
     // as gleaner_elements.h asks.
     with_number!(element_bytes, T => unsafe {
         let into = slice::from_raw_parts_mut(window.elements.cast::<T>(), length);
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn gleaner_end_far_window(window: &mut Window, record: *mu
         with_number!(window.element_bytes, T => unsafe { write_back::<T>(window, record) });
     }
     let copy = ptr::slice_from_raw_parts_mut(window.elements.cast::<u64>(), window.words());
-    // SAFETY: made by `words` with so many.
+    // SAFETY: made by `words` with as many words as the window has.
     drop(unsafe { Box::from_raw(copy) });
     window.copied = ptr::null_mut();
 }
@@ -118,8 +118,8 @@ pub unsafe extern "C" fn gleaner_end_far_window(window: &mut Window, record: *mu
 /// allocated or polled.
 unsafe fn write_back<T: Number>(window: &Window, record: *mut Record) {
     let (array, index) = (Address::of(window.copied), window.index as usize);
-    // SAFETY: the copy has so many numbers, for which the stock was filled when the window was begun; the array is where
-    // it was, since nothing was collected.
+    // SAFETY: the copy has `window.count` numbers, for which the stock was filled when the window was begun; the array
+    // is where it was, since nothing was collected.
     unsafe {
         let from = slice::from_raw_parts(window.elements.cast::<T>(), window.count as usize);
         mutator(record).write_stocked(array, index, from);

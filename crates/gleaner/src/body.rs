@@ -13,10 +13,10 @@ use crate::crew::Helpers;
 use crate::listeners::Listeners;
 use crate::zeroers::Zeroers;
 
-/// The heap is full: collecting everything did not make room.
+/// The heap is full: collecting everything did not make enough room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory {
-    /// Bytes of the object that found no room.
+    /// The size in bytes of the object for which there was no room.
     pub bytes: usize,
 }
 
@@ -103,7 +103,7 @@ impl Deref for BodyOfMutator {
 }
 
 impl Body {
-    /// In a forked child, which has so many mutators: threads are started again when a collection needs them.
+    /// In a forked child, which has `mutators` mutators: threads are started again when a collection needs them.
     pub(crate) fn note_forked(&self, mutators: usize) {
         self.mutators.store(mutators, Ordering::Relaxed);
         self.lost_its_threads.store(true, Ordering::Relaxed);

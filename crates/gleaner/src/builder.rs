@@ -24,16 +24,16 @@ use crate::heap::Heap;
 /// The environment variable with options for all heaps of the process.
 const VARIABLE: &str = "GLEANER_OPTIONS";
 
-/// Why there is no heap.
+/// Why a heap could not be built.
 #[derive(Debug)]
 pub enum BuildError {
-    /// An option on the builder is refused; the text says why.
+    /// An option that the program set is refused. The text says why.
     Option(String),
-    /// What the environment says is refused; the text says why.
+    /// The list of options in the environment is refused. The text says why.
     Environment(String),
-    /// The file of the option `log` cannot be opened.
+    /// The file that option `log` names cannot be opened.
     Log(PathBuf, std::io::Error),
-    /// The options are good by themselves, and no heap comes of them.
+    /// Each option is accepted, but no heap can be made with them.
     Create(CreateError),
 }
 
@@ -60,8 +60,9 @@ impl From<CreateError> for BuildError {
     }
 }
 
-/// The setup of a heap. A value that an option of that name would not accept is refused with the same words: by
-/// [`Builder::build`], where a method set it. Whatever is set here, `GLEANER_OPTIONS` of the environment weighs more, unless it is ignored.
+/// The options of a heap that is to be built. A method accepts every value; [`Builder::build`] refuses those that the
+/// option of that name does not accept, with the same message. `GLEANER_OPTIONS` in the environment overrides what is
+/// set here, unless the environment is [ignored](Builder::ignore_environment).
 #[derive(Clone, Debug)]
 pub struct Builder {
     options: Options,
@@ -69,7 +70,7 @@ pub struct Builder {
 }
 
 impl Heap {
-    /// A heap to be set up. Without a limit it gets a quarter of the machine's memory, at most 8 GB.
+    /// A builder with default options. Without a limit, a heap gets a quarter of the machine's memory, at most 8 GB.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -83,7 +84,7 @@ impl Builder {
         }
     }
 
-    /// Sets the option of that name, as in docs/options.md.
+    /// Sets the option `name`, as documented in docs/options.md.
     ///
     /// ```
     /// use gleaner::Heap;
@@ -101,8 +102,8 @@ impl Builder {
         Ok(self)
     }
 
-    /// Sets the options of a list such as `heap-limit=1g,young=64m`. Whether options hold together is found when the heap is
-    /// built: the second of them may be in another list.
+    /// Sets the options of a list such as `heap-limit=1g,young=64m`. Whether the options fit together is checked when
+    /// the heap is built, since another list may complete this one.
     pub fn options(mut self, list: &str) -> Result<Self, BuildError> {
         self.options
             .read_list_of(HeapKind::Precise, Foreign::Refused, list)
@@ -110,50 +111,51 @@ impl Builder {
         Ok(self)
     }
 
-    /// Bytes that all spaces together may have; at least 1 MB, rounded to 64 KB. Option `heap-limit`.
+    /// The most bytes that all spaces together may take: at least 1 MB, rounded to 64 KB. Option `heap-limit`.
     pub fn limit(mut self, bytes: usize) -> Self {
         self.options.heap_limit = bytes;
         self
     }
 
-    /// Bytes of the young generation at first; a third of the limit unless given, at most 64 MB. Option `young`.
+    /// The initial size in bytes of the young generation: by default a third of the limit, at most 64 MB. Option
+    /// `young`.
     pub fn young(mut self, bytes: usize) -> Self {
         self.options.young = bytes;
         self
     }
 
-    /// Whether the generations change their sizes as the program needs; they do unless told otherwise. Option `resize`.
+    /// Whether the generations change their sizes as the program needs; true by default. Option `resize`.
     pub fn resize(mut self, resize: bool) -> Self {
         self.options.resize = resize;
         self
     }
 
-    /// How the old generation is collected: `mark-compact` unless given. Option `old`.
+    /// How the old generation is collected; `mark-compact` by default. Option `old`.
     pub fn old(mut self, policy: OldPolicy) -> Self {
         self.options.old = policy;
         self
     }
 
-    /// Whether the young generation is collected by itself: unless given, while that costs less than to collect
+    /// Whether the young generation is collected on its own. By default it is, while that costs less than collecting
     /// everything. Option `generations`.
     pub fn generations(mut self, generations: Generations) -> Self {
         self.options.generations = generations;
         self
     }
 
-    /// When the memory of fresh objects is zeroed, and by whom. Option `zeroing`.
+    /// When the memory of new objects is zeroed, and by which threads. Option `zeroing`.
     pub fn zeroing(mut self, zeroing: Zeroing) -> Self {
         self.options.zeroing = zeroing;
         self
     }
 
-    /// Which grey object is scanned next. Option `trace-order`.
+    /// Which grey object a worker scans next. Option `trace-order`.
     pub fn trace_order(mut self, order: TraceOrder) -> Self {
         self.options.trace_order = order;
         self
     }
 
-    /// Whether the collector prefetches what it will look at; it does unless told otherwise. Option `prefetch`.
+    /// Whether the collector prefetches the objects that it will scan; true by default. Option `prefetch`.
     pub fn prefetch(mut self, prefetch: bool) -> Self {
         self.options.prefetch = if prefetch {
             Prefetch::Edges
@@ -163,26 +165,26 @@ impl Builder {
         self
     }
 
-    /// The most threads that collect, the one that asks for a collection included; one a processor unless given, at most 16.
-    /// Option `workers`.
+    /// The most threads that collect, including the thread that asks for a collection. By default there is one for each
+    /// processor, and at most 16. Option `workers`.
     pub fn workers(mut self, workers: usize) -> Self {
         self.options.workers = workers.try_into().unwrap_or(u32::MAX);
         self
     }
 
-    /// How many of the [`Builder::workers`] take part in a collection: as many as pay unless given. Option `crew`.
+    /// How many of the [`Builder::workers`] take part in a collection; by default as many as pay off. Option `crew`.
     pub fn crew(mut self, crew: Crew) -> Self {
         self.options.crew = crew;
         self
     }
 
-    /// How the threads that collect wait for work: each on a futex of its own unless given. Option `parking`.
+    /// How collecting threads wait for work; by default each on a futex of its own. Option `parking`.
     pub fn parking(mut self, parking: Parking) -> Self {
         self.options.parking = parking;
         self
     }
 
-    /// How the threads that collect take the tasks of a phase: without a lock unless given. Option `task-queue`.
+    /// How collecting threads take the tasks of a phase; by default without a lock. Option `task-queue`.
     pub fn task_queue(mut self, queue: TaskQueue) -> Self {
         self.options.task_queue = queue;
         self
@@ -194,71 +196,72 @@ impl Builder {
         self
     }
 
-    /// On which memory nodes the young generation lies; as the plan has it unless given. Option `pages`.
+    /// On which memory nodes the young generation lies; by default as the plan chooses. Option `pages`.
     pub fn pages(mut self, pages: Pages) -> Self {
         self.options.pages = pages;
         self
     }
 
-    /// On which the other spaces lie; as the plan has it unless given. Option `old-pages`.
+    /// On which memory nodes the other spaces lie; by default as the plan chooses. Option `old-pages`.
     pub fn old_pages(mut self, pages: OldPages) -> Self {
         self.options.old_pages = pages;
         self
     }
 
-    /// How wide references in objects are. Option `refs`.
+    /// The width of references in objects. Option `refs`.
     pub fn references(mut self, references: References) -> Self {
         self.options.refs = references;
         self
     }
 
-    /// How many collections an object survives before the next one makes it old; 1 unless given, at most 15. Option
+    /// How many collections an object survives before the next one makes it old: 1 by default, at most 15. Option
     /// `tenure`.
     pub fn tenure(mut self, collections: u32) -> Self {
         self.options.tenure = collections;
         self
     }
 
-    /// Bytes of the buffer in which a mutator allocates; 32 KB unless given. Option `tlab`.
+    /// The size in bytes of the buffer in which a mutator allocates, its TLAB; 32 KB by default. Option `tlab`.
     pub fn tlab(mut self, bytes: usize) -> Self {
         self.options.tlab = bytes;
         self
     }
 
-    /// For testing: checks the heap's invariants before and after each collection. Option `verify`.
+    /// For testing: whether the heap's invariants are checked before and after each collection. Option `verify`.
     pub fn verify(mut self, verify: bool) -> Self {
         self.options.verify = if verify { Verify::Edges } else { Verify::Off };
         self
     }
 
-    /// For testing: collects at every n-th allocation of each mutator; 0 for never. Option `stress`.
+    /// For testing: collects at every `every`-th allocation of each mutator; 0 for never. Option `stress`.
     pub fn stress(mut self, every: u32) -> Self {
         self.options.stress = every;
         self
     }
 
-    /// For testing: overwrites what is freed. Option `poison`.
+    /// For testing: whether freed memory is overwritten. Option `poison`.
     pub fn poison(mut self, poison: bool) -> Self {
         self.options.poison = poison;
         self
     }
 
-    /// For testing: where eden and the survivor spaces were is without access for so many collections, so that a stale
-    /// reference faults, and allocations are checked; 0 for neither. Option `quarantine`.
+    /// For testing: memory that eden and the survivor spaces leave in a collection cannot be accessed during the next
+    /// `collections` collections, so that a stale reference faults. Allocations are checked, too. 0 turns both off.
+    /// Option `quarantine`.
     pub fn quarantine(mut self, collections: u32) -> Self {
         self.options.quarantine = collections;
         self
     }
 
-    /// For testing and counting: one thread does the work of all workers in turns of so many objects; 0 for all at the
-    /// same time. Option `lockstep`; the order of turns is option `lockstep-seed`.
+    /// For testing and counting: one thread does the work of all workers, in turns of `objects` objects each. With 0
+    /// all workers run at the same time. Option `lockstep`; option `lockstep-seed` sets the order of the turns.
     pub fn lockstep(mut self, objects: u32) -> Self {
         self.options.lockstep = objects;
         self
     }
 
-    /// What `GLEANER_OPTIONS` says counts nothing. So it is anyway in a program that runs with more rights than its
-    /// user (setuid, file capabilities), as the loader sees it.
+    /// Ignores `GLEANER_OPTIONS`. A program that runs with more rights than its user (setuid, file capabilities)
+    /// ignores it in any case.
     ///
     /// ```
     /// # // SAFETY: this program has one thread.
@@ -274,7 +277,7 @@ impl Builder {
         self
     }
 
-    /// Reads the environment and makes the heap. Option `fault` arms its points for the whole process.
+    /// Reads the environment and makes the heap. Option `fault` arms its fault points for the whole process.
     pub fn build(mut self) -> Result<Heap, BuildError> {
         self.check_methods()?;
         self.read_environment()?;

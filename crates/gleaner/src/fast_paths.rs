@@ -3,8 +3,8 @@
 //! A compiler reads it once for a heap and emits, with its numbers as constants:
 //!
 //! - allocation: `object = cursor; if bytes > large_bytes or limit - object < bytes, call; cursor = object + bytes;
-//!   *object = header`; It pays to prefetch 512 bytes ahead of the object then. Of an array `whole_bytes` takes the place of
-//!   `large_bytes`, and the length is written, too;
+//!   *object = header`. It pays to prefetch 512 bytes ahead of the object then. Of an array `whole_bytes` takes the
+//!   place of `large_bytes`, and the length is written, too;
 //! - a load: the slot's word w; if its low bit is 1 it is an immediate, if w is 0 it is null, else the reference is
 //!   `(w << slot_shift) + slot_base`;
 //! - a store: the reverse, then `card_dirty` to the byte `card_base + (slot >> card_shift)`;
@@ -12,9 +12,9 @@
 //! - an access to an element: `end = (index + 1) * element_bytes; if end > first_n, call; at = array + elements_offset +
 //!   index * element_bytes`, and then a load or store at `at`. With [`Arrays::Contiguous`] nothing is compared.
 //!
-//! A load of an element beyond `first_n` need not call either. If `spine_bit` of the array's header is 0, the array lies in
-//! one piece, and the element is where it would be otherwise. Else, with `beyond = index * element_bytes - first_n` for an
-//! offset of at least `first_n`:
+//! A load of an element beyond `first_n` need not call either. If `spine_bit` of the array's header is 0, the array
+//! lies in one piece, and the element is where it would be otherwise. Else, with `beyond = index * element_bytes -
+//! first_n` for an offset of at least `first_n`:
 //!
 //! ```text
 //! number  = beyond >> arraylet_shift
@@ -22,14 +22,17 @@
 //! at      = pointer_base + ((pointer & !taint_bit) << slot_shift) + (beyond & ((1 << arraylet_shift) - 1))
 //! ```
 //!
-//! If the pointer is `zero_pointer`, the element is zero or null, and nothing need be loaded. A store may go to `at` while
-//! `taint_bit` of the pointer is 0, with the barrier for `at`, up to the next poll or call: that is all that keeps another
-//! mutator from sharing what the pointer leads to. If the bit is set, the store calls. An arraylet stays where it is, so
-//! code that goes over many elements finds `at` once for each arraylet; but a call may store into the array and set the
-//! pointer to another one.
+//! If the pointer is `zero_pointer`, the element is zero or null, and nothing need be loaded.
 //!
-//! Each field of the enums is checked first: a value that the compiler does not know means that it calls the functions
-//! of the raw layer instead. All numbers hold as long as the heap does.
+//! A store may go to `at` if `taint_bit` of the pointer is 0, followed by the barrier for `at`. This holds until the next
+//! poll or call: only until then can no other mutator come to share what the pointer leads to. If the bit is set, the
+//! store calls.
+//!
+//! An arraylet stays where it is, so code that goes over many elements finds `at` once for each arraylet. But a call may
+//! store into the array, and thereby set the pointer to another arraylet.
+//!
+//! A compiler checks each field whose type is an enum first. If it does not know the value, it calls the functions of the
+//! raw layer instead. All numbers hold as long as the heap does.
 
 use gleaner_mem::Address;
 use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
@@ -120,7 +123,7 @@ pub struct FastPaths {
     pub zeroes_offset: u32,
     /// Larger arrays, with header and length, are not allocated in the buffer.
     pub whole_bytes: u32,
-    /// So many bytes of the elements of any array lie in one piece behind its length; 2^64 - 1 where all of them do.
+    /// This many bytes of the elements of any array lie in one piece behind its length; 2^64 - 1 where all of them do.
     pub first_n: u64,
     /// The logarithm of an arraylet's bytes.
     pub arraylet_shift: u32,

@@ -6,8 +6,9 @@
 //! # The order of the locks
 //! 1. [`HEAPS`]: a thread forks, a heap comes or goes, or a thread that found a fork under way waits for its end.
 //!    Who waits for this lock stands in all gates that it is inside of.
-//! 2. All heaps ([`gleaner_plans::scavenge::stop::fork`]): first all are told, so that nobody inside one waits for another; then
-//!    all are waited for. Afterwards nobody is inside a gate who does not stand, and nobody stops a world.
+//! 2. All heaps ([`gleaner_plans::scavenge::stop::fork`]): first all are told, so that nobody inside one waits for
+//!    another; then all are waited for. Afterwards nobody is inside a gate who does not stand, and nobody stops a
+//!    world.
 //! 3. Locks whose holders wait for nobody: of each heap its threads, its listeners, its types; at last the list of all
 //!    mutators.
 //!

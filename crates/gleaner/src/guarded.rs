@@ -62,7 +62,7 @@ impl<T> Guarded<T> {
         reason = "the lock makes the reference the only one"
     )]
     pub(crate) unsafe fn held(&self) -> &mut T {
-        // SAFETY: the calling thread has the lock and no other reference, as asked.
+        // SAFETY: the calling thread has the lock and no other reference, as the caller promises.
         unsafe { &mut *self.value.get() }
     }
 }

@@ -51,19 +51,19 @@ macro_rules! handle {
 }
 
 handle! {
-    /// Keeps an object alive.
+    /// A reference that keeps an object alive.
     Handle, heap => &heap.handles
 }
 
 handle! {
-    /// Refers to an object without keeping it alive. It is null from the collection on that finds the object reachable
-    /// through weak references or finalizers at most.
+    /// A reference that does not keep its object alive. The collection that finds the object unreachable, except
+    /// through weak references or finalizers, makes it null.
     Weak, heap => &heap.weak.references
 }
 
 handle! {
-    /// A key with a value that lives as long as the key does, even if the value refers to the key. Both are null from
-    /// the collection on that finds the key dead.
+    /// A key with a value. The value lives as long as the key does, even if the value refers to the key. The collection
+    /// that finds the key dead makes both null.
     Ephemeron, heap => &heap.weak.ephemerons.handles
 }
 

@@ -29,14 +29,14 @@ use crate::types::{
 use crate::zeroers::Zeroers;
 use crate::{fork, members};
 
-/// A heap that was to be closed, and is in use.
+/// The error of [`Heap::close`] where the heap is still in use.
 #[derive(Debug)]
 pub struct StillInUse {
-    /// The heap, to be closed later.
+    /// The heap, which can be closed later.
     pub heap: Heap,
-    /// Attached mutators.
+    /// The number of attached mutators.
     pub mutators: usize,
-    /// Handles, weak references, ephemerons, and other clones of the heap.
+    /// The number of handles, weak references, ephemerons, and other clones of the heap.
     pub others: usize,
 }
 
@@ -68,16 +68,17 @@ impl Drop for Body {
     }
 }
 
-/// A heap of precise objects. A process may have any number; clones are the same heap.
+/// A heap of objects whose references the collector knows precisely. A process may have any number of heaps. Clones of
+/// this value are the same heap.
 ///
-/// It ends with the last of its clones, mutators, handles, weak references and ephemerons, on whatever thread that is
-/// dropped: then its threads end and its memory goes back to the system. So dropping a heap that is in use is safe, and
-/// frees nothing yet; callers who want to know call [`Heap::close`].
+/// The heap ends when the last of its clones, mutators, handles, weak references and ephemerons is dropped, on
+/// whichever thread that happens. Then its threads end, and its memory goes back to the system. So it is safe to drop a
+/// heap that is in use; that frees nothing yet. A caller who wants to know calls [`Heap::close`].
 ///
-/// A forked child has the heap as it was, with the mutators of the thread that forked; nothing that this thread holds
-/// moves in the fork. Mutators of other threads are gone, with their roots. Clones and handles that such threads had
-/// stay, as all memory does that they had. The child's first collection starts the heap's threads again. The fork waits
-/// until the other mutators poll, allocate slowly or block.
+/// A forked child has the heap as it was, with the mutators of the thread that forked. Objects of these mutators do not
+/// move in the fork. Mutators of other threads are gone, and so are their roots. Clones and handles that other threads
+/// held remain allocated, as does all memory of those threads. The child's first collection starts the heap's threads
+/// again. A fork waits until each other mutator polls, allocates on the slow path, or blocks.
 #[derive(Clone)]
 pub struct Heap {
     pub(crate) shared: Arc<Shared>,
@@ -165,7 +166,7 @@ impl Heap {
         })
     }
 
-    /// Registers a type with a fixed size.
+    /// Registers a type whose objects have a fixed size.
     pub fn structure(&self, shape: Structure) -> Result<Type, TypeError> {
         let layout = shape.layout(self.slot_bytes());
         if layout.total > MOST_STRUCTURE_BYTES {
@@ -204,8 +205,8 @@ impl Heap {
         })
     }
 
-    /// Ends the heap: when this returns, its threads are gone and its memory is free. Fails while others keep it, which
-    /// leaves it as it is.
+    /// Ends the heap. When this returns, the heap's threads have ended and its memory is free. It fails while something
+    /// else keeps the heap, and then leaves the heap as it is.
     pub fn close(self) -> Result<(), StillInUse> {
         let shared = match Arc::try_unwrap(self.shared) {
             Ok(shared) => shared,
@@ -223,15 +224,16 @@ impl Heap {
         Ok(())
     }
 
-    /// Has each event of each collection told to `listener`, in their order, when the collection is over. It lasts as long
-    /// as the heap, and the heap for ever if the listener holds a clone of it. A panic in it comes out of the allocation, or whatever else led the collection.
+    /// Calls `listener` with each event of each collection, in order, when the collection is over. A listener stays as
+    /// long as the heap does. A listener that holds a clone of the heap keeps the heap for ever. A panic of the
+    /// listener propagates out of the call that led the collection, such as an allocation.
     pub fn add_listener(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
         self.add_collection_listener(move |collection| {
             collection.events.iter().for_each(&listener)
         });
     }
 
-    /// As [`Heap::add_listener`], with a summary of each collection.
+    /// As [`Heap::add_listener`], but called once for each collection, with a summary of it.
     ///
     /// ```
     /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
@@ -249,53 +251,58 @@ impl Heap {
         self.shared.listeners.add(Arc::new(listener));
     }
 
-    /// How many clones, mutators, handles, weak references and ephemerons keep this heap beside this value.
+    /// The number of clones, mutators, handles, weak references and ephemerons that keep this heap, beside this value.
     pub fn other_holders(&self) -> usize {
         Arc::strong_count(&self.shared) - 1
     }
 
-    /// Bytes that all objects together may have.
+    /// The most bytes that all objects together may take.
     pub fn limit(&self) -> usize {
         with_heap!(&self.shared.kind, heap => heap.config.limit)
     }
 
-    /// Threads that collect, the one that asks for a collection included.
+    /// The number of threads that collect, including the thread that asks for a collection.
     pub fn workers(&self) -> usize {
         with_heap!(&self.shared.kind, heap => heap.config.workers)
     }
 
-    /// Bytes in use, by objects dead or alive and by buffers.
+    /// The number of bytes in use: by objects, dead or alive, and by buffers.
     pub fn used(&self) -> usize {
         with_heap!(&self.shared.kind, heap => heap.used())
     }
 
-    /// Bytes of the collector's tables beside the heap; they do not count toward the limit.
+    /// The size in bytes of the collector's tables beside the heap. They do not count toward the limit.
     pub fn metadata_bytes(&self) -> usize {
         with_heap!(&self.shared.kind, heap => heap.metadata_bytes())
     }
 
-    /// What collections did so far. Not to be called by a mutator outside of [`Mutator::blocking`](crate::Mutator::blocking), or a collection
-    /// that another thread wants would wait for this one for ever; a mutator asks [`Mutator::totals`](crate::Mutator::totals).
+    /// What collections have done so far.
+    ///
+    /// A thread with a mutator of this heap calls [`Mutator::totals`](crate::Mutator::totals) instead, or calls this
+    /// inside [`Mutator::blocking`](crate::Mutator::blocking). Otherwise a collection that another thread wants would
+    /// wait for the calling thread for ever.
     pub fn totals(&self) -> Totals {
         members::assert_no_walk(self.shared.number, "totals are asked for");
         with_heap!(&self.shared.kind, heap => heap.totals())
     }
 
-    /// Which memory nodes the workers were busy on: on a synthetic machine of several (option `topology`), elsewhere
-    /// nothing. Not to be called by a mutator outside of [`Mutator::blocking`](crate::Mutator::blocking), as [`Heap::totals`].
+    /// Which memory nodes the workers were busy on. This is counted on a synthetic machine with several nodes (option
+    /// `topology`); elsewhere it is `None`. A thread with a mutator of this heap calls it inside
+    /// [`Mutator::blocking`](crate::Mutator::blocking), for the reason given at [`Heap::totals`].
     pub fn locality(&self) -> Option<Box<Locality>> {
         members::assert_no_walk(self.shared.number, "locality is asked for");
         with_heap!(&self.shared.kind, heap => heap.locality())
     }
 
-    /// What the threads that collect did with each other in all collections so far: phases, tasks, wake-ups, locks. Not
-    /// to be called by a mutator outside of [`Mutator::blocking`](crate::Mutator::blocking), as [`Heap::totals`].
+    /// How the collecting threads have synchronised in all collections so far: phases, tasks, wake-ups, locks. A thread
+    /// with a mutator of this heap calls it inside [`Mutator::blocking`](crate::Mutator::blocking), for the reason
+    /// given at [`Heap::totals`].
     pub fn synchronisation(&self) -> Synchronisation {
         members::assert_no_walk(self.shared.number, "synchronisation is asked for");
         with_heap!(&self.shared.kind, heap => heap.synchronisation())
     }
 
-    /// How wide references in objects are.
+    /// The width of references in objects.
     pub fn references(&self) -> References {
         match &self.shared.kind {
             Kind::Wide(_) => References::Wide,
@@ -303,9 +310,9 @@ impl Heap {
         }
     }
 
-    /// How arrays are cut: bytes of an array that lie in its spine, none under `array-guard`, and bytes of an arraylet;
-    /// `None` where each lies in one piece. Code for fixed numbers asks here, and
-    /// [`Heap::cuts_all_arrays`], before it uses the heap.
+    /// How arrays are cut: the number of bytes of an array that lie in its spine, and the number of bytes of an
+    /// arraylet. Under `array-guard` the first number is 0. `None` where every array lies in one piece. Code that is
+    /// compiled for fixed numbers checks these and [`Heap::cuts_all_arrays`] before it uses the heap.
     pub fn cut_arrays(&self) -> Option<(usize, usize)> {
         let pieces = with_heap!(&self.shared.kind, heap => *heap.pieces());
         pieces
@@ -313,9 +320,10 @@ impl Heap {
             .then(|| (pieces.first_n, pieces.arraylet_bytes()))
     }
 
-    /// Whether every array of more bytes than lie in a spine ([`Heap::cut_arrays`]) is cut, but for those of
-    /// [`Heap::register_whole_raw`] and pinned ones. Not so where only arrays of one kind are cut, and under `array-guard`.
-    /// Code for [`CutArrays`](crate::raw::CutArrays) asks here, too.
+    /// Whether every array is cut that has more bytes than lie in a spine ([`Heap::cut_arrays`]). Pinned arrays and
+    /// those of [`Heap::register_whole_raw`] are never cut, and do not count here. False where only arrays of one kind
+    /// are cut, and under `array-guard`. Code for [`CutArrays`](crate::raw::CutArrays) checks this before it uses the
+    /// heap.
     pub fn cuts_all_arrays(&self) -> bool {
         let (cutting, first_n) = with_heap!(&self.shared.kind, heap => {
             (heap.config.cutting, heap.pieces().first_n)

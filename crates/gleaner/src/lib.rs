@@ -1,9 +1,10 @@
 //! A precise, moving, generational garbage collector to embed in a language runtime.
 //!
-//! A [`Heap`] holds objects of registered [types]. Threads attach to it as [`Mutator`]s. A mutator works in a
-//! [`Scope`]: it allocates there, and every reference it holds is a [`Local`], which the collector knows and updates
-//! when objects move. A [`Handle`] keeps an object alive beyond scopes and may go to other threads; a [`Weak`] reference
-//! and an [`Ephemeron`] do not. Objects with a finalizer are [handed out](Scope::next_finalizable) when they died.
+//! A [`Heap`] holds objects of registered [types]. Threads attach to it as [`Mutator`]s. A mutator works in a [`Scope`]:
+//! it allocates there, and every reference that it holds is a [`Local`]. The collector knows all locals, and updates them
+//! when objects move. A [`Handle`] keeps an object alive beyond scopes, and may be sent to other threads. A [`Weak`]
+//! reference and an [`Ephemeron`] do not keep their objects alive. An object with a finalizer is
+//! [handed out](Scope::next_finalizable) after it became unreachable.
 //!
 //! ```
 //! use gleaner::{Heap, Structure};
@@ -38,13 +39,13 @@
 //!
 //! A type that is [`pinned`](Type::pinned) makes objects that never move. [`Mutator::walk`] visits every object.
 //!
-//! The layer below, [`raw`], is for code that a compiler makes: references are plain addresses there, roots are frames
-//! of a shadow stack, and the fast paths are inlined.
+//! The layer below, [`raw`], is for code that a compiler generates. There, references are plain addresses, roots are
+//! frames of a shadow stack, and the fast paths are inlined.
 //!
-//! A mutator is stopped where it allocates or [polls](Scope::poll); around calls that block, use
-//! [`Mutator::blocking`], or collections wait.
+//! A collection can stop a mutator only where the mutator allocates or [polls](Scope::poll). Calls that block belong
+//! inside [`Mutator::blocking`]; otherwise every collection waits for them.
 
-mod array_head;
+mod allocate;
 mod body;
 mod builder;
 mod crew;
@@ -57,6 +58,7 @@ mod heap;
 mod listeners;
 mod members;
 mod mutator;
+mod new_object;
 pub mod raw;
 mod roles;
 mod scope;

@@ -1,9 +1,10 @@
 //! Listeners: functions of the embedder that are told of each collection when it is over.
 //!
 //! The thread that led the collection calls them when the others run again. It holds no lock of the heap and counts as
-//! blocked, so a listener may take its time, ask for [`Heap::used`](crate::Heap::used) or [`Heap::totals`](crate::Heap::totals), and add listeners. It must not
-//! use a mutator of this heap. Collections may follow each other while it runs, and then it runs on several threads at
-//! once, the later collection possibly first; each says its number.
+//! blocked, so a listener may take its time, ask for [`Heap::used`](crate::Heap::used) or
+//! [`Heap::totals`](crate::Heap::totals), and add listeners. It must not use a mutator of this heap. Collections may
+//! follow each other while it runs, and then it runs on several threads at once, the later collection possibly first;
+//! each says its number.
 
 use std::sync::Arc;
 
@@ -11,19 +12,19 @@ pub use gleaner_base::events::{Event, Phase};
 
 use crate::guarded::Guarded;
 
-/// What one collection was.
+/// A collection that is over.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Collection<'a> {
-    /// The number, from 1.
+    /// Its number, counted from 1.
     pub number: u64,
-    /// Why there was one.
+    /// Why the heap was collected.
     pub reason: &'static str,
-    /// Whether it was of everything, or of the young generation alone.
+    /// True if everything was collected, false if only the young generation was.
     pub everything: bool,
-    /// How long the world was stopped.
+    /// How long the world was stopped, in nanoseconds.
     pub stopped_ns: u64,
-    /// Its phases, in their order, with time, bytes, objects and reason of each.
+    /// The phases in order, each with its time, bytes, objects and reason.
     pub events: &'a [Event],
 }
 
@@ -40,8 +41,8 @@ impl<'a> Collection<'a> {
         })
     }
 
-    /// The phases and how long each took, in nanoseconds. [`Phase::Start`] and [`Phase::End`], which stand for the whole,
-    /// are left out.
+    /// The phases, and how long each took in nanoseconds. [`Phase::Start`] and [`Phase::End`] stand for the whole
+    /// collection, and are left out.
     pub fn phases(&self) -> impl Iterator<Item = (Phase, u64)> {
         let whole = |event: &&Event| !matches!(event.phase, Phase::Start | Phase::End);
         self.events

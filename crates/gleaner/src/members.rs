@@ -1,8 +1,8 @@
 //! Which thread is a mutator of which heap, and whether it is inside the heap's gate at the moment.
 //!
 //! A thread asks that of itself before it becomes a mutator twice, and before it waits for another thread that forks:
-//! where it is inside it *stands* meanwhile ([`gleaner_plans::scavenge::stop::fork`]). A forked child asks which mutators of the
-//! process were those of threads that it does not have.
+//! where it is inside it *stands* meanwhile ([`gleaner_plans::scavenge::stop::fork`]). A forked child asks which
+//! mutators of the process were those of threads that it does not have.
 //!
 //! # Invariants
 //! - The list of a thread is touched by that thread alone. A member is in it from the moment it is inside the gate for
@@ -152,8 +152,8 @@ pub(crate) fn remove(member: NonNull<Member>, counted: Arc<Shared>) -> Option<Sh
 pub(crate) fn own() -> impl Iterator<Item = &'static Member> {
     let mut at: *const Member = FIRST.get();
     std::iter::from_fn(move || {
-        // SAFETY: null, or a member of this thread, which no other takes off the list; the callers use none that they have
-        // removed.
+        // SAFETY: null, or a member of this thread, which no other takes off the list; the callers use none that they
+        // have removed.
         let member = unsafe { at.as_ref() }?;
         at = member.next.get();
         Some(member)
@@ -194,9 +194,9 @@ pub(crate) fn go_on(except: Option<u32>) {
     }
 }
 
-/// The mutators inside the gate of a heap whose threads have ended without a word: they are members no more. A thread that
-/// attaches when it has all but ended, or loses its mutator, comes to that. The caller collects, and has a reference to
-/// the heap; or it forks, has the lock under which heaps end, and frees the [`orphans`] later.
+/// The mutators inside the gate of a heap whose threads have ended without a word: they are members no more. A thread
+/// that attaches when it has all but ended, or loses its mutator, comes to that. The caller collects, and has a
+/// reference to the heap; or it forks, has the lock under which heaps end, and frees the [`orphans`] later.
 pub(crate) fn bury(heap: u32) -> Vec<NonNull<Record>> {
     let mut buried = Vec::new();
     ALL.with(|all| {

@@ -19,9 +19,10 @@ use crate::body::{BodyOfMutator, Kind, OutOfMemory, Shared, with_heap};
 use crate::heap::Heap;
 use crate::members::{self, Callback, Member, Runs};
 
-/// A thread's use of a heap. It stays on the thread that attached it, and detaches when it is dropped.
+/// A thread's use of a heap. A mutator stays on the thread that attached it, and detaches when it is dropped.
 ///
-/// It keeps the heap: if all [`Heap`]s were dropped, it goes on, and the heap ends with it.
+/// A mutator keeps its heap alive, even after every [`Heap`] value was dropped. The heap then ends with its last
+/// mutator.
 pub struct Mutator {
     /// Counted with the member: [`members::remove`] takes both.
     pub(crate) counted: ManuallyDrop<Arc<Shared>>,
@@ -45,10 +46,12 @@ impl fmt::Debug for Mutator {
 }
 
 impl Heap {
-    /// The calling thread becomes a mutator. Panics if it is one of this heap already, outside of
-    /// [`Mutator::blocking`]: the second would wait for the first at each collection, for ever. A thread that is a
-    /// mutator of two heaps uses the one inside `blocking` of the other, or two such threads may wait for each other.
-    /// Fails when the system gives no memory for its roots.
+    /// Makes the calling thread a mutator of this heap. It fails when the system gives no memory for the mutator's
+    /// roots.
+    ///
+    /// It panics if the thread already is a mutator of this heap and outside of [`Mutator::blocking`]: each collection
+    /// would wait for the second mutator for ever. A thread with mutators of two heaps uses one inside `blocking` of
+    /// the other; otherwise two such threads may wait for each other.
     pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
         members::assert_no_walk(self.shared.number, "attaching");
         assert!(
@@ -99,7 +102,7 @@ impl Mutator {
         self.record
     }
 
-    /// The heap.
+    /// The heap of this mutator.
     pub fn heap(&self) -> Heap {
         Heap {
             shared: Arc::clone(&self.counted),
@@ -200,8 +203,8 @@ impl Mutator {
         }
     }
 
-    /// Runs `body`, which may block and must not use the heap, while collections go on without this thread. In a scope
-    /// it is [`Scope::blocking`](crate::Scope::blocking).
+    /// Runs `body`, which may block and must not use the heap. Collections go on meanwhile, and do not wait for this
+    /// thread. In a scope, [`Scope::blocking`](crate::Scope::blocking) does the same.
     pub fn blocking<R>(&mut self, body: impl FnOnce() -> R) -> R {
         self.outside("a blocking region", body)
     }
@@ -221,20 +224,20 @@ impl Mutator {
         result
     }
 
-    /// What collections did so far. A poll: others may collect meanwhile.
+    /// What collections have done so far. This is a poll: other threads may collect meanwhile.
     pub fn totals(&mut self) -> Totals {
         let heap = self.heap();
         self.outside("a question for totals", || heap.totals())
     }
 
-    /// What became of arrays in pieces so far. A poll: others may collect meanwhile.
+    /// What happened to arrays in pieces so far. This is a poll: other threads may collect meanwhile.
     pub fn array_counts(&mut self) -> ArrayCounts {
         self.assert_may_collect("a question for counts");
         with_heap!(&self.shared.kind, heap => heap.array_counts())
     }
 
-    /// The report on arrays of option `array-report`; `None` without it. Collects everything first, so that its last census
-    /// is of now: what is not in a root may move or die.
+    /// The report on arrays that option `array-report` asks for; `None` without that option. It collects everything
+    /// first, so that the last census shows the present. Objects that are in no root may move or die.
     pub fn array_report(&mut self) -> Option<ArrayReport> {
         self.assert_may_collect("a question for a report");
         with_heap!(&self.shared.kind, heap => {
@@ -246,7 +249,7 @@ impl Mutator {
         })
     }
 
-    /// Bytes that this mutator has allocated.
+    /// The number of bytes that this mutator has allocated.
     pub fn allocated_bytes(&self) -> u64 {
         self.record().allocated_bytes.get() - self.record().tlab_left() as u64
     }

@@ -1,18 +1,17 @@
 //! The raw layer: what a compiler targets.
 //!
-//! References are plain addresses and valid until the next allocation or poll of their mutator, or store into an array
-//! ([`Mutator::store_element_in`] and its like), unless they are in a root slot: a frame of the shadow stack, a handle,
-//! what a compiler's [`RootVisitor`] finds, or an object that is reached from one. The fast paths are inlined here;
-//! what generated code needs to emit them is in [`FastPaths`].
+//! References are plain addresses here. A reference is valid until its mutator next allocates, polls, or stores into an
+//! array ([`Mutator::store_element_in`] and its like). A reference in a root slot stays valid beyond that. Root slots are
+//! the frames of the shadow stack, handles, what a compiler's [`RootVisitor`] finds, and the slots of objects that are
+//! reached from these.
+//!
+//! The fast paths are inlined here. [`FastPaths`] has what generated code needs to emit them.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use gleaner_base::sync::Ordering;
-use gleaner_mem::header::{self, Header};
-use gleaner_mem::zero;
-use gleaner_plans::scavenge::allocate::{Fresh, Place};
-use gleaner_plans::scavenge::arrays::Contents;
+use gleaner_mem::header;
 use gleaner_plans::scavenge::collect::Extent;
 
 pub use crate::elements::{
@@ -20,6 +19,7 @@ pub use crate::elements::{
     WholeArrays, elements,
 };
 pub use crate::fast_paths::{Arrays, Barrier, FastPaths};
+pub use crate::new_object::NewObject;
 pub use gleaner_mem::Address;
 pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 pub use gleaner_mem::header::VERSION;
@@ -29,15 +29,14 @@ pub use gleaner_mem::object_model::{
 pub use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 pub use gleaner_plans::scavenge::LARGE_BYTES;
+pub use gleaner_plans::scavenge::allocate::Fresh;
 pub use gleaner_plans::scavenge::mutator::{
     Anchor, Frame, Mutator as Record, RootVisitor, offsets,
 };
 
 use gleaner_plans::scavenge::walk::Found;
 
-use crate::array_head::{begin_array, end_array};
-use crate::body::{Kind, OutOfMemory, with_heap};
-use crate::elements::Life;
+use crate::body::{Kind, with_heap};
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::Heap;
 use crate::members;
@@ -47,168 +46,42 @@ use crate::types::TypeError;
 
 impl Heap {
     /// Registers a type by its layout. Objects of [`Shape::Tailed`] and [`Size::Tailed`] are allocated as arrays are,
-    /// with the bytes that [`tailed_bytes`] says. The functions of [`Shape::Traced`] keep what
-    /// [`traced`](gleaner_mem::traced) asks; of an object whose size a function says, what that function reads is
-    /// written before the first allocation or poll behind its own.
+    /// with the bytes that [`tailed_bytes`] says.
+    ///
+    /// The functions of [`Shape::Traced`] keep what [`traced`](gleaner_mem::traced) asks. Where a function says the
+    /// size of an object, the allocator writes what that function reads. It does so before its next allocation or poll.
     pub fn register_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
         self.register(shape)
     }
 
-    /// As [`Heap::register_raw`]; and if it is a type of arrays, each of them lies in one piece, whatever option `arrays`
-    /// says: for those that native code is handed.
+    /// As [`Heap::register_raw`], for a type of arrays each of which lies in one piece, whatever option `arrays` says.
+    /// Arrays that native code is handed are of such types.
     pub fn register_whole_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
         with_heap!(&self.shared.kind, heap => heap.register_whole(shape))
     }
 
-    /// Who visits the roots in compiled frames from now on: it is called for each stopped mutator, whose record has the
-    /// [`Anchor`]. Not to be called by a mutator outside of [`Mutator::blocking`]; best before the first thread
-    /// attaches.
+    /// Sets the function that visits the roots in compiled frames from now on. The collector calls it for each stopped
+    /// mutator, whose record has the [`Anchor`]. It is best set before the first thread attaches. A mutator does not
+    /// call this outside of [`Mutator::blocking`].
     ///
     /// # Safety
     /// The function keeps what [`RootVisitor`] asks, and the slots that it visits hold valid values at every allocation
     /// and poll.
     pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
         members::assert_no_walk(self.shared.number, "a root visitor is set");
-        // SAFETY: the function keeps what `RootVisitor` asks, as this function asks.
+        // SAFETY: the function keeps what `RootVisitor` asks, as the caller promises.
         with_heap!(&self.shared.kind, heap => unsafe { heap.set_root_visitor(visitor) });
     }
 }
 
-/// Each allocation asks the cache for the line so many bytes ahead: eden is larger than the near caches, and the
-/// objects that come next are written there soon. A little more or less is as good.
-const PREFETCHED_AHEAD: usize = 512;
-
 impl Mutator {
-    /// A new object of a structure of `bytes` bytes. Its fields are zero.
-    ///
-    /// # Safety
-    /// `id` is a structure of this heap with instances of so many bytes. Other references that this thread holds
-    /// outside of root slots are not used again.
-    #[inline(always)]
-    pub unsafe fn allocate_raw(
-        &mut self,
-        id: TypeId,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let object = self.room(id, None, bytes, Fresh::Zeroed)?;
-        // SAFETY: fresh memory of this mutator.
-        unsafe { header::store(object, Header::fresh(id)) };
-        Ok(object)
-    }
-
-    /// As [`Mutator::allocate_raw`], for a caller who writes every field: nothing is zeroed for it, and whatever it
-    /// does not write may hold anything. References are written by [`Mutator::store_raw`], or by
-    /// [`Mutator::initialize_in`].
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_raw`]; all bytes from [`FIELDS`] on are written before the next allocation or poll.
-    #[inline(always)]
-    pub unsafe fn allocate_initialized_raw(
-        &mut self,
-        id: TypeId,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let object = self.room(id, None, bytes, Fresh::Unwritten)?;
-        // SAFETY: fresh memory of this mutator.
-        unsafe { header::store(object, Header::fresh(id)) };
-        Ok(object)
-    }
-
-    /// A new array of `length` elements in `bytes` bytes (see [`array_bytes`]). Its elements are zero.
-    ///
-    /// # Safety
-    /// `id` is an array type of this heap, or one with a head and elements (see [`tailed_bytes`]), and `bytes` follows
-    /// from its elements. Otherwise as for [`Mutator::allocate_raw`].
-    #[inline(always)]
-    pub unsafe fn allocate_array_raw(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let most = self.record().whole_bytes;
-        let Some(object) = self.buffer_room(bytes, most, Fresh::Zeroed) else {
-            // SAFETY: as this function asks.
-            return unsafe { self.array_slowly(id, length, bytes, Fresh::Zeroed) };
-        };
-        // SAFETY: fresh memory of this mutator, with room for header and length.
-        unsafe { begin_array(object, Header::fresh(id), length) };
-        Ok(object)
-    }
-
-    /// As [`Mutator::allocate_array_raw`], for a caller who writes every element, as with
-    /// [`Mutator::allocate_initialized_raw`].
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_array_raw`]; all its elements are written before the next allocation or
-    /// poll.
-    #[inline(always)]
-    pub unsafe fn allocate_array_initialized_raw(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let most = self.record().whole_bytes;
-        let Some(object) = self.buffer_room(bytes, most, Fresh::Unwritten) else {
-            // SAFETY: as this function asks.
-            return unsafe { self.array_slowly(id, length, bytes, Fresh::Unwritten) };
-        };
-        // SAFETY: fresh memory of this mutator, with room for header, length and what follows up to `bytes`.
-        unsafe {
-            begin_array(object, Header::fresh(id), length);
-            end_array(object, bytes);
-        }
-        Ok(object)
-    }
-
-    /// Panics if an object of the type, with so many elements if it has some, has not `bytes` bytes: what `quarantine`
-    /// does for each allocation. More than the heap has is no mistake.
-    pub fn check_size(&self, id: TypeId, length: Option<u32>, bytes: usize) {
-        with_heap!(&self.shared.kind, heap => if bytes <= heap.config.limit {
-            heap.check_size(id, length, bytes);
-        });
-    }
-
-    /// As [`Mutator::allocate_raw`], and the object never moves, however small it is.
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_raw`].
-    pub unsafe fn allocate_pinned_raw(
-        &mut self,
-        id: TypeId,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let object = self.room_slowly(id, None, bytes, Place::Pinned, Fresh::Zeroed)?;
-        // SAFETY: fresh memory of this mutator.
-        unsafe { header::store(object, Header::fresh(id)) };
-        Ok(object)
-    }
-
-    /// As [`Mutator::allocate_array_raw`], and the array never moves and lies in one piece.
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_array_raw`].
-    pub unsafe fn allocate_array_pinned_raw(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        let object = self.room_slowly(id, Some(length), bytes, Place::Pinned, Fresh::Zeroed)?;
-        self.count_array(id, length, bytes);
-        // SAFETY: fresh memory of this mutator, with room for header and length.
-        unsafe { begin_array(object, Header::fresh(id), length) };
-        Ok(object)
-    }
-
-    /// Whether an array lies in pieces, so that its elements are not behind its length alone.
+    /// Whether an array lies in pieces. Then not all of its elements are behind its length.
     pub fn is_cut(&self, array: Address) -> bool {
         // SAFETY: what a program calls an array is one, whose header lies there.
         unsafe { header::load(array, Ordering::Relaxed) }.is_spine()
     }
 
-    /// Whether an object stays where it is as long as it lives: it was pinned, or is large.
+    /// Whether an object stays where it is as long as it lives, since it was pinned or is large.
     ///
     /// # Safety
     /// `object` is a valid reference.
@@ -216,131 +89,14 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.never_moves(object))
     }
 
-    /// Stops all other mutators and visits every object once; nothing moves or dies meanwhile. It begins with a poll:
-    /// another thread may collect first, and move what this one holds. Objects that died since the last collection may
-    /// be among them: [`Mutator::collect`] first where that matters. `visit` must not wait for another thread.
+    /// Stops all other mutators and visits every object once. Nothing moves or dies during the walk.
+    ///
+    /// The walk begins with a poll: another thread may collect first, and move objects that this thread refers to.
+    /// Objects that died since the last collection may be visited, too. Where that matters, call [`Mutator::collect`]
+    /// first. `visit` must not wait for another thread.
     pub fn walk(&mut self, visit: &mut dyn FnMut(&Found)) {
         self.assert_may_collect("a walk");
         self.walk_outside(visit);
-    }
-
-    #[inline(always)]
-    fn room(
-        &mut self,
-        id: TypeId,
-        length: Option<u32>,
-        bytes: usize,
-        fresh: Fresh,
-    ) -> Result<Address, OutOfMemory> {
-        // The size of a structure is a constant to the compiler of the call.
-        match self.buffer_room(bytes, LARGE_BYTES, fresh) {
-            Some(object) => Ok(object),
-            None => self.room_slowly(id, length, bytes, Place::Anywhere, fresh),
-        }
-    }
-
-    /// Room in the buffer, for an object of at most so many bytes.
-    #[inline(always)]
-    pub(crate) fn buffer_room(
-        &mut self,
-        bytes: usize,
-        most: usize,
-        fresh: Fresh,
-    ) -> Option<Address> {
-        if bytes > most {
-            return None;
-        }
-        let object = self.record().tlab.allocate(bytes)?;
-        object.add(PREFETCHED_AHEAD).prefetch();
-        if fresh == Fresh::Zeroed && self.record().zeroes.get() != 0 {
-            // SAFETY: fresh memory of this mutator; the caller writes the header.
-            unsafe { zero::zero_fresh(object.add(FIELDS), bytes - FIELDS) };
-        }
-        Some(object)
-    }
-
-    /// An array, or an object with a tail, for which the buffer has no room, or that is more than what the inlined code
-    /// allocates there.
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_array_raw`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn array_slowly(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        bytes: usize,
-        fresh: Fresh,
-    ) -> Result<Address, OutOfMemory> {
-        // SAFETY: a type of this heap, as asked.
-        let cut = with_heap!(&self.shared.kind, heap => unsafe { heap.cut(id, length) });
-        if let Some((elements, slots)) = cut {
-            let room = (bytes, elements, Contents::of(slots));
-            // SAFETY: as this function asks.
-            return unsafe { self.spine(id, length, room, fresh, Life::Mortal) };
-        }
-        let object = self.room(id, Some(length), bytes, fresh)?;
-        self.count_array(id, length, bytes);
-        // SAFETY: fresh memory of this mutator, with room for header, length and what follows up to `bytes`.
-        unsafe {
-            begin_array(object, Header::fresh(id), length);
-            if fresh == Fresh::Unwritten {
-                end_array(object, bytes);
-            }
-        }
-        Ok(object)
-    }
-
-    /// As [`Mutator::room_slowly`], of an object whose type was checked.
-    #[cold]
-    pub(crate) fn room_slowly_of(
-        &mut self,
-        bytes: usize,
-        place: Place,
-        fresh: Fresh,
-    ) -> Result<Address, OutOfMemory> {
-        self.assert_may_collect("an allocation");
-        let record = self.record_place();
-        // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
-        with_heap!(&self.shared.kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
-            .ok_or(OutOfMemory { bytes })
-    }
-
-    #[inline(always)]
-    fn room_slowly(
-        &mut self,
-        id: TypeId,
-        length: Option<u32>,
-        bytes: usize,
-        place: Place,
-        fresh: Fresh,
-    ) -> Result<Address, OutOfMemory> {
-        match self.room_or_null(id, length, bytes, place, fresh) {
-            Address::NULL => Err(OutOfMemory { bytes }),
-            object => Ok(object),
-        }
-    }
-
-    /// Null and not an error where there is no room: the one is tested behind the call, the other by the code that
-    /// allocates.
-    #[cold]
-    #[inline(never)]
-    fn room_or_null(
-        &mut self,
-        id: TypeId,
-        length: Option<u32>,
-        bytes: usize,
-        place: Place,
-        fresh: Fresh,
-    ) -> Address {
-        self.assert_may_collect("an allocation");
-        let record = self.record_place();
-        let kind = &self.shared.kind;
-        with_heap!(kind, heap => heap.check_request(id, length, bytes));
-        // SAFETY: this thread's mutator, inside the gate as long as it exists outside of blocking regions.
-        with_heap!(kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
-            .unwrap_or(Address::NULL)
     }
 
     /// Reads the slot at `offset` of an object.
@@ -350,10 +106,10 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn load_raw(&self, object: Address, offset: usize) -> Value {
         if self.compressed {
-            // SAFETY: a slot of the object lies there, as asked, and this heap's are compressed.
+            // SAFETY: a slot of the object lies there, as the caller promises, and this heap's are compressed.
             unsafe { self.load_in::<Compressed>(object, offset) }
         } else {
-            // SAFETY: a slot of the object lies there, as asked, and this heap's are wide.
+            // SAFETY: a slot of the object lies there, as the caller promises, and this heap's are wide.
             unsafe { self.load_in::<Wide>(object, offset) }
         }
     }
@@ -365,37 +121,38 @@ impl Mutator {
     #[inline(always)]
     pub unsafe fn store_raw(&self, object: Address, offset: usize, value: Value) {
         if self.compressed {
-            // SAFETY: a slot of the object lies there, as asked, and this heap's are compressed; the value fits.
+            // SAFETY: a slot of the object lies there, as the caller promises, and this heap's are compressed; the
+            // value fits.
             unsafe { self.store_in::<Compressed>(object, offset, value) };
         } else {
-            // SAFETY: a slot of the object lies there, as asked, and this heap's are wide.
+            // SAFETY: a slot of the object lies there, as the caller promises, and this heap's are wide.
             unsafe { self.store_in::<Wide>(object, offset, value) };
         }
     }
 
-    /// As [`Mutator::load_raw`], in a heap that is known to have slots of format `F`.
+    /// As [`Mutator::load_raw`], in a heap whose slots are known to have format `F`.
     ///
     /// # Safety
     /// As for [`Mutator::load_raw`], and the heap has such slots.
     #[inline(always)]
     pub unsafe fn load_in<F: SlotFormat>(&self, object: Address, offset: usize) -> Value {
-        // SAFETY: a slot of format `F` lies at this offset of the object, as asked.
+        // SAFETY: a slot of format `F` lies at this offset of the object, as the caller promises.
         unsafe { F::load(object.add(offset), self.record().base) }
     }
 
-    /// As [`Mutator::store_raw`], in a heap that is known to have slots of format `F`.
+    /// As [`Mutator::store_raw`], in a heap whose slots are known to have format `F`.
     ///
     /// # Safety
     /// As for [`Mutator::store_raw`], and the heap has such slots.
     #[inline(always)]
     pub unsafe fn store_in<F: SlotFormat>(&self, object: Address, offset: usize, value: Value) {
         let at = object.add(offset);
-        // SAFETY: a slot of format `F` lies there, as asked, and the value is valid.
+        // SAFETY: a slot of format `F` lies there, as the caller promises, and the value is valid.
         unsafe { F::store(at, self.record().base, value) };
         self.dirty(at);
     }
 
-    /// As [`Mutator::load_in`], of a slot that holds no immediate: the object, or null.
+    /// As [`Mutator::load_in`], for a slot that holds no immediate. The result is the object, or null.
     ///
     /// # Safety
     /// As for [`Mutator::load_in`], and the slot holds no immediate.
@@ -405,11 +162,11 @@ impl Mutator {
         object: Address,
         offset: usize,
     ) -> Address {
-        // SAFETY: a slot of format `F` without an immediate lies at this offset of the object, as asked.
+        // SAFETY: a slot of format `F` without an immediate lies at this offset of the object, as the caller promises.
         unsafe { F::load_reference(object.add(offset), self.record().base) }
     }
 
-    /// As [`Mutator::store_in`], of an object or null.
+    /// As [`Mutator::store_in`], for an object or null.
     ///
     /// # Safety
     /// As for [`Mutator::store_in`].
@@ -421,13 +178,13 @@ impl Mutator {
         to: Address,
     ) {
         let at = object.add(offset);
-        // SAFETY: a slot of format `F` lies there, as asked, and `to` is null or an object of this heap.
+        // SAFETY: a slot of format `F` lies there, as the caller promises, and `to` is null or an object of this heap.
         unsafe { F::store_reference(at, self.record().base, to) };
         self.dirty(at);
     }
 
-    /// Writes a slot of a fresh object without a barrier, in a heap that is known to have slots of format `F`: what is
-    /// young needs none.
+    /// Writes a slot of a new object without a barrier, in a heap whose slots are known to have format `F`. A young
+    /// object needs no barrier.
     ///
     /// # Safety
     /// As for [`Mutator::store_in`]; this mutator has allocated the object, not pinned, and since then has not
@@ -439,7 +196,7 @@ impl Mutator {
         offset: usize,
         value: Value,
     ) {
-        // SAFETY: a slot of format `F` lies there, as asked, and the object is young, so no card is due.
+        // SAFETY: a slot of format `F` lies there, as the caller promises, and the object is young, so no card is due.
         unsafe { F::store(object.add(offset), self.record().base, value) };
     }
 
@@ -454,7 +211,7 @@ impl Mutator {
         offset: usize,
         to: Address,
     ) {
-        // SAFETY: a slot of format `F` lies there, as asked, and the object is young, so no card is due.
+        // SAFETY: a slot of format `F` lies there, as the caller promises, and the object is young, so no card is due.
         unsafe { F::store_reference(object.add(offset), self.record().base, to) };
     }
 
@@ -472,7 +229,7 @@ impl Mutator {
     /// `object` is a valid reference to an array.
     #[inline(always)]
     pub unsafe fn length_raw(&self, object: Address) -> u32 {
-        // SAFETY: an array lies at `object`, as asked, and its length never changes.
+        // SAFETY: an array lies at `object`, as the caller promises, and its length never changes.
         unsafe { object.add(LENGTH).ptr::<u32>().read() }
     }
 
@@ -482,7 +239,7 @@ impl Mutator {
     /// `object` is a valid reference.
     #[inline(always)]
     pub unsafe fn type_raw(&self, object: Address) -> TypeId {
-        // SAFETY: an object lies there, as asked, so a header does.
+        // SAFETY: an object lies there, as the caller promises, so a header does.
         unsafe { header::load(object, Ordering::Relaxed) }.type_id()
     }
 
@@ -494,14 +251,14 @@ impl Mutator {
         }
     }
 
-    /// What [`Mutator::poll`] does when the collector asks for it; whether it does is not looked at.
+    /// Does what [`Mutator::poll`] does when the collector asks for a stop, without looking whether the collector does.
     #[cold]
     pub fn poll_slowly(&mut self) {
         self.assert_may_collect("a poll");
         with_heap!(&self.shared.kind, heap => heap.poll());
     }
 
-    /// Collects: the young generation, or everything.
+    /// Collects everything, or the young generation alone.
     pub fn collect(&mut self, everything: bool) {
         let extent = if everything {
             Extent::Full
@@ -512,7 +269,7 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.collect(extent, "asked for"));
     }
 
-    /// Makes `frame` the newest of the shadow stack; null for none.
+    /// Makes `frame` the newest frame of the shadow stack; null for an empty stack.
     ///
     /// # Safety
     /// The frame, and those that it leads to, stay in place and hold valid values at every allocation and poll, until
@@ -528,7 +285,7 @@ impl Mutator {
         self.record().frames.get()
     }
 
-    /// Runs `body` with a frame of its own that holds `values`: they stay valid there, and `body` finds them there.
+    /// Runs `body` with a frame that holds `values`. The values stay valid in the frame, where `body` finds them.
     ///
     /// # Safety
     /// The values are valid references of this heap, immediates or null, and so is all that `body` puts there.
@@ -564,18 +321,18 @@ impl Mutator {
         body(self, unsafe { &(*here).values })
     }
 
-    /// The identity hash of an object: the same as long as it lives, from 1 to 2^28 - 1.
+    /// The identity hash of an object, from 1 to 2^28 - 1. It stays the same as long as the object lives.
     ///
     /// # Safety
     /// `object` is a valid reference.
     pub unsafe fn identity_hash_raw(&mut self, object: Address) -> u32 {
         self.assert_inside("an identity hash is asked for");
-        // SAFETY: an object lies there, as asked, so a header does; its word is atomic.
+        // SAFETY: an object lies there, as the caller promises, so a header does; its word is atomic.
         let word = unsafe { header::word_of(object) };
         header::identity_hash(word, || self.next_hash())
     }
 
-    /// Whether an immediate keeps its number in this heap's slots.
+    /// Whether a slot of this heap can hold an immediate of this number.
     pub fn fits(&self, number: i64) -> bool {
         match &self.shared.kind {
             Kind::Wide(_) => Wide::fits(number),
@@ -583,13 +340,15 @@ impl Mutator {
         }
     }
 
-    /// The record with the published fields. It stays in place as long as the mutator is attached.
+    /// The record with the published fields. It stays where it is as long as the mutator is attached.
     pub fn published(&mut self) -> *mut Record {
         self.record_place().as_ptr()
     }
 
-    /// The thread may block from now on. Prefer [`Mutator::blocking`]. Regions nest: the heap may be used again when
-    /// the outermost has ended. Functions that are used meanwhile panic, but for the few that only load or store.
+    /// Begins a region in which the thread may block. Prefer [`Mutator::blocking`].
+    ///
+    /// Regions nest: the heap may be used again when the outermost region has ended. Functions that use the heap inside
+    /// a region panic, except for the few that only load or store.
     ///
     /// # Safety
     /// The mutator is not used until [`Mutator::blocking_end`], but it may be dropped. The slots of its frames stay
@@ -598,7 +357,7 @@ impl Mutator {
         self.leave("a blocking region");
     }
 
-    /// Ends what [`Mutator::blocking_begin`] began; panics if that was not called.
+    /// Ends the region that [`Mutator::blocking_begin`] began. It panics if no region was begun.
     ///
     /// # Safety
     /// References from before the region that were not in root slots are not used again.
@@ -606,9 +365,10 @@ impl Mutator {
         self.enter();
     }
 
-    /// The mutator is not needed any more, but not dropped yet: it has no roots, and collections do not wait for it. A
-    /// thread that ends with several mutators does this to all of them before it drops the first, since detaching may
-    /// have to wait for a collection of one heap, which must not hold up the others.
+    /// Gives up the roots of a mutator that is dropped later. Collections do not wait for it any more.
+    ///
+    /// A thread that ends with several mutators abandons all of them before it drops the first. To detach one mutator
+    /// may mean to wait for a collection of its heap, and that must not hold up the other heaps.
     ///
     /// # Safety
     /// Nothing follows but the drop.
@@ -616,7 +376,7 @@ impl Mutator {
         self.leave_for_good();
     }
 
-    /// A handle to a value. `None` when the heap has as many as it can.
+    /// Makes a handle to a value. `None` when the heap has as many handles as it can.
     ///
     /// # Safety
     /// The value is valid.
@@ -626,7 +386,7 @@ impl Mutator {
         Handle::create(shared, &[value])
     }
 
-    /// A weak reference. `None` when the heap has as many as it can.
+    /// Makes a weak reference to an object. `None` when the heap has as many as it can.
     ///
     /// # Safety
     /// `object` is a valid reference.
@@ -636,7 +396,7 @@ impl Mutator {
         Weak::create(shared, &[Value::reference(object)])
     }
 
-    /// An ephemeron. `None` when the heap has as many as it can.
+    /// Makes an ephemeron. `None` when the heap has as many as it can.
     ///
     /// # Safety
     /// Both are valid references; only the value may be null.
@@ -669,7 +429,7 @@ fn held(slot: Address) -> Value {
 }
 
 impl<'s> Scope<'s> {
-    /// A new local that holds a value.
+    /// A new local that holds `value`.
     ///
     /// # Safety
     /// The value is valid.
@@ -677,7 +437,7 @@ impl<'s> Scope<'s> {
         self.local(value)
     }
 
-    /// What a local holds, valid until the next allocation or poll of this mutator.
+    /// What a local holds. It is valid until the next allocation or poll of this mutator.
     pub fn get_raw(&self, local: Local<'_>) -> Value {
         self.value(local)
     }

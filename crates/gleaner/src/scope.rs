@@ -13,6 +13,7 @@ use gleaner_mem::Address;
 use gleaner_mem::header;
 use gleaner_mem::object_model::{Place, Shape, TypeId, array_bytes};
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
+use gleaner_plans::scavenge::allocate::Fresh;
 use gleaner_plans::scavenge::mutator::MOST_LOCALS;
 use gleaner_plans::scavenge::walk::Found;
 
@@ -20,9 +21,11 @@ use crate::body::{OutOfMemory, Shared, with_heap};
 use crate::elements::Number;
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::mutator::Mutator;
+use crate::new_object::NewObject;
 use crate::types::{Array, Id, ReferenceArray, Type};
 
-/// A reference, null or a small integer, in a scope. Copies are the same place. It cannot leave its scope:
+/// A reference, null or a small integer in a scope. A copy of a local denotes the same place. A local cannot leave its
+/// scope:
 ///
 /// ```compile_fail
 /// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
@@ -53,7 +56,7 @@ impl fmt::Debug for Local<'_> {
     }
 }
 
-/// Where a mutator works: its locals live as long as it.
+/// Where a mutator works. Its locals live as long as the scope.
 pub struct Scope<'s> {
     mutator: *mut Mutator,
     /// How many locals there were before.
@@ -69,7 +72,7 @@ impl Drop for Scope<'_> {
 }
 
 impl Mutator {
-    /// Runs `body` with references that live as long as it runs.
+    /// Runs `body` with a scope. The locals of the scope live as long as `body` runs.
     pub fn scope<R>(&mut self, body: impl for<'s> FnOnce(&mut Scope<'s>) -> R) -> R {
         Scope::enter(self, body)
     }
@@ -100,7 +103,7 @@ impl<'s> Scope<'s> {
         unsafe { &*self.mutator }
     }
 
-    /// Runs `body` in a scope of its own: its locals are gone afterwards.
+    /// Runs `body` with a scope of its own, whose locals are gone afterwards.
     pub fn nested<R>(&mut self, body: impl for<'t> FnOnce(&mut Scope<'t>) -> R) -> R {
         Scope::enter(self.mutator(), body)
     }
@@ -163,7 +166,8 @@ impl<'s> Scope<'s> {
         self.local(Value::NULL)
     }
 
-    /// A new local that is a small integer. Panics when the heap's slots cannot hold it: 63 bits wide, 31 compressed.
+    /// A new local that is a small integer. It panics when the slots of this heap cannot hold the integer: a wide slot
+    /// holds 63 bits, a compressed one 31.
     pub fn integer(&mut self, number: i64) -> Local<'s> {
         assert!(
             self.shared().fits(number),
@@ -172,7 +176,7 @@ impl<'s> Scope<'s> {
         self.local(Value::immediate(number))
     }
 
-    /// The integer in a local, if it is one.
+    /// The integer in a local; `None` if the local holds no integer.
     pub fn as_integer(&self, local: Local<'_>) -> Option<i64> {
         self.value(local).as_immediate()
     }
@@ -189,7 +193,7 @@ impl<'s> Scope<'s> {
         self.value(one) == self.value(other)
     }
 
-    /// Whether a local is an object of that structure.
+    /// Whether a local refers to an object of that structure.
     pub fn is_a(&self, local: Local<'_>, of: Type) -> bool {
         let id = self.own(of.id);
         self.value(local).as_object().is_some_and(|object| {
@@ -198,7 +202,7 @@ impl<'s> Scope<'s> {
         })
     }
 
-    /// Makes `into` what `from` is.
+    /// Sets `into` to what `from` holds.
     #[inline]
     pub fn assign(&mut self, into: Local<'_>, from: Local<'_>) {
         let value = self.value(from);
@@ -215,23 +219,38 @@ impl<'s> Scope<'s> {
         id.number
     }
 
-    /// A new object; its references are null and its bytes 0. `of` is a type of this heap.
+    /// Allocates an object. Its references are null, and its bytes are 0. The type belongs to this heap.
     #[inline]
     pub fn allocate(&mut self, of: Type) -> Result<Local<'s>, OutOfMemory> {
-        let (id, bytes) = (self.own(of.id), of.layout.total);
-        let mutator = self.mutator();
-        // SAFETY: a type has its own size; of references, a scope has locals only.
-        let object = unsafe {
-            if of.id.pinned {
-                mutator.allocate_pinned_raw(id, bytes)
-            } else {
-                mutator.allocate_raw(id, bytes)
-            }
-        }?;
+        let new = NewObject::structure(self.own(of.id), of.layout.total);
+        // SAFETY: the type is this heap's (`own`), and the size is the type's.
+        let object = unsafe { self.new_object(of.id.pinned, new, Fresh::Zeroed) }?;
         Ok(self.local(Value::reference(object)))
     }
 
-    /// A new array of null references.
+    /// Allocates an object, of a type that may be pinned: then its memory is zeroed anyway.
+    ///
+    /// # Safety
+    /// What [`Mutator::allocate_raw`] asks. A scope holds references in locals alone, so none is outside of a root slot.
+    #[inline(always)]
+    pub(crate) unsafe fn new_object(
+        &mut self,
+        pinned: bool,
+        new: NewObject,
+        fresh: Fresh,
+    ) -> Result<Address, OutOfMemory> {
+        let mutator = self.mutator();
+        // SAFETY: type, length and size belong together, and what is unwritten is written, as the caller promises.
+        unsafe {
+            if pinned {
+                mutator.allocate_pinned_raw(new)
+            } else {
+                mutator.allocate_raw(new, fresh)
+            }
+        }
+    }
+
+    /// Allocates an array of references, which are null.
     pub fn allocate_references(
         &mut self,
         of: ReferenceArray,
@@ -241,13 +260,15 @@ impl<'s> Scope<'s> {
         self.fresh_array(of.0, length, log2)
     }
 
-    /// A new array of zeros.
+    /// Allocates an array of numbers, which are 0.
     pub fn allocate_array(&mut self, of: Array, length: u32) -> Result<Local<'s>, OutOfMemory> {
         self.fresh_array(of.0, length, of.1 as u32)
     }
 
-    /// A new array of null references that lives as long as the heap. In pieces, it has all its arraylets from the start,
-    /// and keeps them (PLDI 2010, section 5.2): no store into it takes memory, so none of them can fail.
+    /// Allocates an array of references that lives as long as the heap. Its references are null.
+    ///
+    /// In pieces, the array has all its arraylets from the start, and keeps them (PLDI 2010, section 5.2). No store
+    /// into it takes memory, so no store into it can fail.
     pub fn allocate_immortal_references(
         &mut self,
         of: ReferenceArray,
@@ -257,7 +278,8 @@ impl<'s> Scope<'s> {
         self.immortal_array(of.0, length, log2)
     }
 
-    /// A new array of zeros, otherwise as [`Scope::allocate_immortal_references`].
+    /// Allocates an array of numbers that lives as long as the heap, as [`Scope::allocate_immortal_references`] does.
+    /// Its numbers are 0.
     pub fn allocate_immortal_array(
         &mut self,
         of: Array,
@@ -267,15 +289,15 @@ impl<'s> Scope<'s> {
     }
 
     fn immortal_array(&mut self, of: Id, length: u32, log2: u32) -> Result<Local<'s>, OutOfMemory> {
-        let (id, bytes) = (self.own(of), array_bytes(length, log2));
+        let new = NewObject::array(self.own(of), length, array_bytes(length, log2));
         let mutator = self.mutator();
-        // SAFETY: the type is this heap's (`own`) and an array, and `bytes` are what its length takes.
+        // SAFETY: the type is this heap's (`own`) and one of arrays, and `new.bytes` follows from the length.
         let object = unsafe {
             if of.pinned {
-                let object = mutator.allocate_array_pinned_raw(id, length, bytes)?;
-                mutator.keep(object, bytes)
+                let object = mutator.allocate_pinned_raw(new)?;
+                mutator.keep(object, new.bytes)
             } else {
-                mutator.allocate_array_immortal_raw(id, length, bytes)
+                mutator.allocate_immortal_raw(new)
             }
         }?;
         Ok(self.local(Value::reference(object)))
@@ -283,16 +305,9 @@ impl<'s> Scope<'s> {
 
     #[inline]
     fn fresh_array(&mut self, of: Id, length: u32, log2: u32) -> Result<Local<'s>, OutOfMemory> {
-        let (id, bytes) = (self.own(of), array_bytes(length, log2));
-        let mutator = self.mutator();
-        // SAFETY: the type is this heap's (`own`) and an array, and `bytes` are what its length takes.
-        let object = unsafe {
-            if of.pinned {
-                mutator.allocate_array_pinned_raw(id, length, bytes)
-            } else {
-                mutator.allocate_array_raw(id, length, bytes)
-            }
-        }?;
+        let new = NewObject::array(self.own(of), length, array_bytes(length, log2));
+        // SAFETY: the type is this heap's (`own`) and one of arrays, and `new.bytes` follows from the length.
+        let object = unsafe { self.new_object(of.pinned, new, Fresh::Zeroed) }?;
         Ok(self.local(Value::reference(object)))
     }
 
@@ -346,14 +361,14 @@ impl<'s> Scope<'s> {
         })
     }
 
-    /// Reference `index` of an object or an array, as a new local.
+    /// A new local that holds reference `index` of a structure or an array.
     #[inline]
     pub fn get(&mut self, object: Local<'_>, index: usize) -> Local<'s> {
         let value = self.read_slot(object, index);
         self.local(value)
     }
 
-    /// Makes `into` what reference `index` of an object or an array is.
+    /// Sets `into` to reference `index` of a structure or an array.
     #[inline]
     pub fn load(&mut self, object: Local<'_>, index: usize, into: Local<'_>) {
         let value = self.read_slot(object, index);
@@ -371,8 +386,8 @@ impl<'s> Scope<'s> {
         }
     }
 
-    /// Makes reference `index` of an object or an array what `value` is. A store into an array is like an allocation:
-    /// it may collect, and may find no memory.
+    /// Sets reference `index` of a structure or an array to what `value` holds. A store into an array is like an
+    /// allocation: it may collect, and it fails when there is no memory.
     #[inline]
     pub fn set(
         &mut self,
@@ -393,7 +408,7 @@ impl<'s> Scope<'s> {
         }
     }
 
-    /// Elements of an array.
+    /// The number of elements of an array.
     pub fn length(&self, array: Local<'_>) -> u32 {
         let object = self.object(array);
         let is_array = self.shape(object, |shape| {
@@ -408,8 +423,8 @@ impl<'s> Scope<'s> {
         unsafe { self.shared().length_raw(object) }
     }
 
-    /// Where item `index` of `bytes` bytes is: of a structure's own bytes, or an element of an array with elements of
-    /// so many bytes.
+    /// Where item `index` of `bytes` bytes is: in a structure's own bytes, or in an array whose elements have `bytes`
+    /// bytes.
     #[inline(always)]
     fn item(&self, object: Address, index: usize, bytes: usize) -> Place {
         // SAFETY: a local refers to a valid object.
@@ -460,38 +475,39 @@ impl<'s> Scope<'s> {
         )
     }
 
-    /// A new identity hash, or the one that the object already has: it stays the same when the object moves.
+    /// The identity hash of an object. The first call gives the object its hash, which stays the same when the object
+    /// moves.
     pub fn identity_hash(&mut self, object: Local<'_>) -> u32 {
         let object = self.object(object);
         // SAFETY: a local refers to a valid object.
         unsafe { self.mutator().identity_hash_raw(object) }
     }
 
-    /// A handle to what a local is. `None` when the heap has as many handles as it can, some four million.
+    /// Makes a handle to what a local holds. `None` when the heap has as many handles as it can, some four million.
     pub fn handle(&mut self, local: Local<'_>) -> Option<Handle> {
         let (value, shared) = (self.value(local), Arc::clone(&self.shared().counted));
         Handle::create(shared, &[value])
     }
 
-    /// What a handle of this heap refers to, as a new local.
+    /// A new local that holds what a handle of this heap refers to.
     pub fn open(&mut self, handle: &Handle) -> Local<'s> {
         self.own_handle(&handle.shared);
         self.local_of(handle.slot)
     }
 
-    /// A weak reference to an object. `None` when the heap has as many as it can, some four million.
+    /// Makes a weak reference to an object. `None` when the heap has as many as it can, some four million.
     pub fn weak(&mut self, object: Local<'_>) -> Option<Weak> {
         let (object, shared) = (self.object(object), Arc::clone(&self.shared().counted));
         Weak::create(shared, &[Value::reference(object)])
     }
 
-    /// What a weak reference of this heap refers to, as a new local; null if the object is dead.
+    /// A new local that holds what a weak reference of this heap refers to; null if the object is dead.
     pub fn upgrade(&mut self, weak: &Weak) -> Local<'s> {
         self.own_handle(&weak.shared);
         self.local_of(weak.slot)
     }
 
-    /// An ephemeron of two objects. `None` when the heap has as many as it can, some four million.
+    /// Makes an ephemeron of two objects. `None` when the heap has as many as it can, some four million.
     pub fn ephemeron(&mut self, key: Local<'_>, value: Local<'_>) -> Option<Ephemeron> {
         let (key, value) = (self.object(key), self.object(value));
         let pair = [key, value].map(Value::reference);
@@ -499,27 +515,27 @@ impl<'s> Scope<'s> {
         Ephemeron::create(shared, &pair)
     }
 
-    /// The key of an ephemeron of this heap, as a new local; null if it is dead.
+    /// A new local that holds the key of an ephemeron of this heap; null if the key is dead.
     pub fn key(&mut self, ephemeron: &Ephemeron) -> Local<'s> {
         self.own_handle(&ephemeron.shared);
         self.local_of(ephemeron.slot)
     }
 
-    /// The value of an ephemeron of this heap, as a new local; null if the key is dead.
+    /// A new local that holds the value of an ephemeron of this heap; null if the key is dead.
     pub fn value_of(&mut self, ephemeron: &Ephemeron) -> Local<'s> {
         self.own_handle(&ephemeron.shared);
         self.local_of(ephemeron.second())
     }
 
-    /// When nothing refers to the object any more, [`Scope::next_finalizable`] hands it out once. `None` when as many
-    /// objects wait as can, some four million.
+    /// Has [`Scope::next_finalizable`] hand out the object once, after nothing refers to it any more. `None` when the
+    /// heap has as many finalizers as it can, some four million.
     pub fn add_finalizer(&mut self, object: Local<'_>) -> Option<()> {
         let object = self.object(object);
         with_heap!(&self.shared().shared.kind, heap => heap.weak.add_finalizer(object))
     }
 
-    /// The object that became finalizable first, alive again, with all it refers to. The embedder finalizes it when it
-    /// likes, on the thread it likes.
+    /// The object that became finalizable first. It is alive again, with everything that it refers to. The embedder
+    /// finalizes it when it likes, on the thread that it likes.
     pub fn next_finalizable(&mut self) -> Option<Local<'s>> {
         // Room for it first, or it would be lost.
         let local = self.null();
@@ -542,8 +558,8 @@ impl<'s> Scope<'s> {
         self.local(value)
     }
 
-    /// Runs `body`, which may block and cannot use the heap, while collections go on without this thread. The locals of
-    /// this scope, and of those around it, stay what they are.
+    /// Runs `body`, which may block and cannot use the heap. Collections go on meanwhile, and do not wait for this
+    /// thread. The locals of this scope, and of those around it, remain valid.
     ///
     /// ```
     /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
@@ -565,12 +581,12 @@ impl<'s> Scope<'s> {
         self.mutator().blocking(body)
     }
 
-    /// Stops here if another thread collects.
+    /// Stops here while another thread collects.
     pub fn poll(&mut self) {
         self.mutator().poll();
     }
 
-    /// Collects: the young generation, or everything.
+    /// Collects everything, or the young generation alone.
     pub fn collect(&mut self, everything: bool) {
         self.mutator().collect(everything);
     }
@@ -587,14 +603,14 @@ macro_rules! data_access {
     ($($read:ident, $write:ident: $type:ty;)+) => {
         impl Scope<'_> {
             $(
-                /// Reads item `index` of this size from a structure's own bytes, or from an array of this element.
+                /// Reads item `index` of this size from the bytes of a structure, or from an array of such elements.
                 #[inline]
                 pub fn $read(&self, object: Local<'_>, index: usize) -> $type {
                     self.read(object, index)
                 }
 
-                /// Writes item `index` of this size to a structure's own bytes, or to an array of this element. A store
-                /// into an array is like an allocation: it may collect, and may find no memory.
+                /// Writes item `index` of this size to the bytes of a structure, or to an array of such elements. A
+                /// store into an array is like an allocation: it may collect, and it fails when there is no memory.
                 #[inline]
                 pub fn $write(
                     &mut self,

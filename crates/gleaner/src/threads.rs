@@ -33,7 +33,8 @@ fn start<B: FnOnce() + Send + 'static>(
     started
 }
 
-/// Starts thread `index` of a role, counted from 1, on the processors of a memory node, where the heap places threads and the node has some.
+/// Starts thread `index` of a role, counted from 1, on the processors of a memory node, where the heap places threads
+/// and the node has some.
 pub(crate) fn start_on<B: FnOnce() + Send + 'static>(
     config: &Config,
     node: usize,

@@ -4,7 +4,7 @@ use gleaner_mem::object_model::{FIELDS, TypeId};
 
 pub use gleaner_mem::object_model::{MOST_STRUCTURE_BYTES, MOST_TYPES, TypeError};
 
-/// A type with a fixed size: so many references, then so many bytes that the collector does not look at.
+/// A type whose objects have a fixed size: references first, then bytes that the collector does not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Structure {
     /// How many references.
@@ -58,9 +58,9 @@ pub(crate) struct Id {
 macro_rules! registered {
     ($($name:ident, $field:tt;)+) => { $(
         impl $name {
-            /// The same type, whose objects never move: what is allocated by it stays where it is as long as it lives, at a
-            /// higher price. Objects of more than 16 KB never move anyway; of an array in pieces the spine is an object, which is
-            /// smaller than the array.
+            /// The same type, but its objects never move. Allocating them costs more. An object of more than 16 KB
+            /// never moves in any case. Of an array in pieces, the spine is the object, and it is smaller than the
+            /// array.
             #[must_use]
             pub fn pinned(mut self) -> $name {
                 self.$field.pinned = true;
@@ -89,7 +89,7 @@ pub struct Type {
 }
 
 impl Type {
-    /// Bytes of an instance, its header included.
+    /// The size in bytes of an instance, including its header.
     pub fn size(&self) -> usize {
         self.layout.total
     }

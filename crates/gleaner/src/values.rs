@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::object_model::{FIELDS, array_bytes};
 use gleaner_mem::slot::Value;
+use gleaner_plans::scavenge::allocate::Fresh;
 
 use crate::body::OutOfMemory;
 use crate::elements;
+use crate::new_object::NewObject;
 use crate::scope::{Local, Scope};
 use crate::types::{Array, Id, ReferenceArray, Type};
 
@@ -19,7 +21,8 @@ use crate::types::{Array, Id, ReferenceArray, Type};
 unsafe fn write(start: Address, bytes: &[u8], end: Address) {
     debug_assert!(bytes.len() <= end.offset_from(start));
     for (index, byte) in bytes.iter().enumerate() {
-        // SAFETY: a byte of the fresh object, as asked; atomic, since any thread that gets the object reads it so.
+        // SAFETY: a byte of the fresh object, as the caller promises; atomic, since any thread that gets the object
+        // reads it so.
         unsafe { &*start.add(index).ptr::<AtomicU8>() }.store(*byte, Ordering::Relaxed);
     }
     let rest = start.add(bytes.len());
@@ -28,7 +31,7 @@ unsafe fn write(start: Address, bytes: &[u8], end: Address) {
 }
 
 impl<'s> Scope<'s> {
-    /// A new object with these references and bytes, as many as its type has. Panics when the numbers differ.
+    /// Allocates an object with these references and bytes. It panics when they are not as many as the type has.
     ///
     /// ```
     /// # use gleaner::{Heap, Structure};
@@ -56,22 +59,17 @@ impl<'s> Scope<'s> {
             layout.references,
             layout.bytes
         );
-        let (id, total) = (self.own(of.id), layout.total);
-        // SAFETY: a type has its own size; of references, a scope has locals only; all is written below.
-        let object = unsafe {
-            if of.id.pinned {
-                self.mutator().allocate_pinned_raw(id, total)
-            } else {
-                self.mutator().allocate_initialized_raw(id, total)
-            }
-        }?;
+        let total = layout.total;
+        let new = NewObject::structure(self.own(of.id), total);
+        // SAFETY: `total` is the size of the type; all of the object is written below.
+        let object = unsafe { self.new_object(of.id.pinned, new, Fresh::Unwritten) }?;
         self.write_slots(object, FIELDS, layout.data as usize, references);
         // SAFETY: the fresh object, from its bytes to its end.
         unsafe { write(object.add(layout.data as usize), bytes, object.add(total)) };
         Ok(self.local(Value::reference(object)))
     }
 
-    /// A new array of these references.
+    /// Allocates an array with these references.
     pub fn allocate_references_with(
         &mut self,
         of: ReferenceArray,
@@ -92,7 +90,8 @@ impl<'s> Scope<'s> {
         Ok(self.local(Value::reference(object)))
     }
 
-    /// A new array whose elements are these bytes, as they lie in memory. Panics when they are no whole elements.
+    /// Allocates an array whose elements are these bytes, as they lie in memory. It panics when the bytes are no whole
+    /// number of elements.
     pub fn allocate_array_with(
         &mut self,
         of: Array,
@@ -126,16 +125,9 @@ impl<'s> Scope<'s> {
         length: u32,
         bytes: usize,
     ) -> Result<Address, OutOfMemory> {
-        let id = self.own(of);
-        // SAFETY: the size follows from type and length; of references, a scope has locals only.
-        unsafe {
-            if of.pinned {
-                self.mutator().allocate_array_pinned_raw(id, length, bytes)
-            } else {
-                self.mutator()
-                    .allocate_array_initialized_raw(id, length, bytes)
-            }
-        }
+        let new = NewObject::array(self.own(of), length, bytes);
+        // SAFETY: `bytes` follows from type and length; the caller of this writes all elements.
+        unsafe { self.new_object(of.pinned, new, Fresh::Unwritten) }
     }
 
     /// Writes the slots of a fresh object from offset `start` on, and zeros behind them up to `end`.

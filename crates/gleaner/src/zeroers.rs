@@ -28,7 +28,7 @@ impl Zeroers {
         /// # Safety
         /// `place` is that of a heap that exists.
         unsafe fn heap_at<'a, F>(place: usize) -> &'a Scavenge<F> {
-            // SAFETY: a heap is at `place`, as asked.
+            // SAFETY: a heap is at `place`, as the caller promises.
             unsafe { &*(place as *const Scavenge<F>) }
         }
         Zeroers {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use gleaner::raw::{
-    Address, Arrays, Barrier, FIELDS, FastPaths, Record, RootVisitor, Shape, TypeId, VERSION,
-    Value, Visitor, array_bytes,
+    Address, Arrays, Barrier, FIELDS, FastPaths, Fresh, NewObject, Record, RootVisitor, Shape,
+    TypeId, VERSION, Value, Visitor, array_bytes,
 };
 use gleaner::{Heap, Mutator, References};
 
@@ -198,7 +198,9 @@ fn emitted_code_builds_lists() {
                             }
                             None => {
                                 slow += 1;
-                                mutator.allocate_raw(node, 32).unwrap()
+                                mutator
+                                    .allocate_raw(NewObject::structure(node, 32), Fresh::Zeroed)
+                                    .unwrap()
                             }
                         };
                         assert_eq!(object.add(8).ptr::<[u64; 3]>().read(), [0; 3], "not zero");
@@ -208,7 +210,12 @@ fn emitted_code_builds_lists() {
                         roots[1].set(Value::reference(object));
                         let array = match code.allocate_array(list, 5, array_length) {
                             Some(array) => array,
-                            None => mutator.allocate_array_raw(list, 5, array_length).unwrap(),
+                            None => mutator
+                                .allocate_raw(
+                                    NewObject::array(list, 5, array_length),
+                                    Fresh::Zeroed,
+                                )
+                                .unwrap(),
                         };
                         assert_eq!(mutator.length_raw(array), 5);
                         let last = array.add((code.fast.elements_offset + 4 * slot) as usize);
@@ -252,7 +259,11 @@ fn write_and_read(
         let bytes = array_bytes(length, element.trailing_zeros());
         let array = code.allocate_array(of, length, bytes);
         // SAFETY: the bytes are those of the type; what is needed afterwards is in a root.
-        array.unwrap_or_else(|| unsafe { mutator.allocate_array_raw(of, length, bytes).unwrap() })
+        array.unwrap_or_else(|| unsafe {
+            mutator
+                .allocate_raw(NewObject::array(of, length, bytes), Fresh::Zeroed)
+                .unwrap()
+        })
     };
     let first = Value::reference(make(mutator, numbers, 4));
     // SAFETY: a valid reference, in a root while the other array is allocated.
@@ -275,7 +286,9 @@ fn write_and_read(
                             .store_element_in::<u32>(array(0), index as usize, number)
                             .unwrap(),
                     }
-                    let object = mutator.allocate_raw(node, 16).unwrap();
+                    let object = mutator
+                        .allocate_raw(NewObject::structure(node, 16), Fresh::Zeroed)
+                        .unwrap();
                     object.add(8).ptr::<u32>().write(number);
                     let value = Value::reference(object);
                     match code.element(array(1), u64::from(index) * u64::from(slot)) {
@@ -309,7 +322,10 @@ fn write_and_read(
                 }
                 // What is shared may not be written.
                 let copy = mutator
-                    .allocate_array_raw(numbers, length, array_bytes(length, 2))
+                    .allocate_raw(
+                        NewObject::array(numbers, length, array_bytes(length, 2)),
+                        Fresh::Zeroed,
+                    )
                     .unwrap();
                 mutator
                     .copy_elements_raw(array(0), 0, copy, 0, length)
@@ -449,7 +465,9 @@ fn recurse(code: &Code, mutator: &mut Mutator, of: TypeId, caller: *mut Compiled
         };
         for &index in references {
             leave();
-            let object = mutator.allocate_raw(of, 24).unwrap();
+            let object = mutator
+                .allocate_raw(NewObject::structure(of, 24), Fresh::Zeroed)
+                .unwrap();
             object.add(16).ptr::<u64>().write(depth * 10 + index as u64);
             (*place).values[index] = Value::reference(object).bits();
         }

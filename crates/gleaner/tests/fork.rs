@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gleaner::raw::{Address, Shape, TypeId, Value};
+use gleaner::raw::{Address, Fresh, NewObject, Shape, TypeId, Value};
 use gleaner::{
     Array, Builder, Elements, Heap, Local, Mutator, Parking, References, Scope, Structure, Type,
     Zeroing,
@@ -259,7 +259,7 @@ impl Others {
 /// What an embedder's compiled code has: the address of an object in a variable.
 fn fresh(mutator: &mut Mutator, id: TypeId) -> Address {
     // SAFETY: a type of this heap with so many bytes; no reference is kept over the allocation.
-    unsafe { mutator.allocate_raw(id, 24) }.unwrap()
+    unsafe { mutator.allocate_raw(NewObject::structure(id, 24), Fresh::Zeroed) }.unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
-use gleaner::raw::{Address, Shape, TypeId, Value};
+use gleaner::raw::{Address, Fresh, NewObject, Shape, TypeId, Value};
 use gleaner::{Generations, Heap, Mutator};
 
 /// The tests look at the threads of the process: one has heaps at a time.
@@ -42,7 +42,7 @@ fn heap() -> (Heap, TypeId) {
 
 fn allocate(mutator: &mut Mutator, id: TypeId) -> Address {
     // SAFETY: a type of this heap and its bytes; no reference is kept over an allocation.
-    unsafe { mutator.allocate_raw(id, BYTES) }.unwrap()
+    unsafe { mutator.allocate_raw(NewObject::structure(id, BYTES), Fresh::Zeroed) }.unwrap()
 }
 
 /// Uses the heap: buffers are taken, and collections run.

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::{AtomicU8, AtomicUsize, Ordering, UnsafeCell};
 use gleaner_plans::scavenge::stop::poll::PollGate;
 use gleaner_plans::scavenge::zeroing::ahead::{Ahead, Blocks, Design, Rests};
@@ -73,8 +74,10 @@ impl Stage {
             // SAFETY: the world is stopped.
             cell.with_mut(|cell| unsafe { *cell = 7 });
         });
+        // SAFETY: nobody is inside the gate.
+        let mut world = unsafe { WorldStopped::begin() };
         self.ahead
-            .begin(&self.states, is_ahead.then_some((0, BLOCKS)));
+            .begin(&mut world, &self.states, is_ahead.then_some((0, BLOCKS)));
     }
 
     fn collect(&self, is_ahead: bool) {

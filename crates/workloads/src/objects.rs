@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 use gleaner::raw::{
-    Address, Cursor, CursorMut, Element, FIELDS, In, Layout, Number, Object, Shape, SlotFormat,
-    TypeId, Value, array_bytes,
+    Address, Cursor, CursorMut, Element, FIELDS, Fresh, In, Layout, NewObject, Number, Object,
+    Shape, SlotFormat, TypeId, Value, array_bytes,
 };
 use gleaner::report::Access;
 use gleaner::{Handle, Heap, Mutator, OutOfMemory, TypeError};
@@ -157,7 +157,7 @@ impl<F: Code, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, 
     #[inline(always)]
     pub fn fresh(&self, mutator: &mut Mutator) -> Allocated {
         // SAFETY: the type and its size.
-        unsafe { mutator.allocate_raw(self.id, Self::BYTES) }
+        unsafe { mutator.allocate_raw(NewObject::structure(self.id, Self::BYTES), Fresh::Zeroed) }
     }
 
     /// What a reference refers to, or null.
@@ -261,7 +261,7 @@ impl<F: Code> Slots<F> {
         let length = length as u32;
         let bytes = array_bytes(length, F::SLOT_BYTES.trailing_zeros());
         // SAFETY: the type, and the bytes that follow from it.
-        unsafe { mutator.allocate_array_raw(self.id, length, bytes) }
+        unsafe { mutator.allocate_raw(NewObject::array(self.id, length, bytes), Fresh::Zeroed) }
     }
 
     /// A fresh one, all null, and then what `fill` makes of it. What `fill` looks at besides is in roots.
@@ -273,7 +273,7 @@ impl<F: Code> Slots<F> {
         fill: impl FnOnce(&mut CursorMut<'_, References<F>>),
     ) -> Allocated {
         // SAFETY: see the top of this file.
-        unsafe { mutator.allocate_array_by(self.id, length as u32, fill) }
+        unsafe { mutator.allocate_array_by_cursor(self.id, length as u32, fill) }
     }
 
     /// An element.
@@ -347,7 +347,12 @@ impl<F: Code, T: Number> Numbers<F, T> {
     pub fn fresh(&self, mutator: &mut Mutator, length: usize) -> Allocated {
         let length = length as u32;
         // SAFETY: the type, and the bytes that follow from it.
-        unsafe { mutator.allocate_array_raw(self.id, length, array_bytes(length, Self::LOG2)) }
+        unsafe {
+            mutator.allocate_raw(
+                NewObject::array(self.id, length, array_bytes(length, Self::LOG2)),
+                Fresh::Zeroed,
+            )
+        }
     }
 
     /// A fresh one with these elements.
@@ -368,7 +373,7 @@ impl<F: Code, T: Number> Numbers<F, T> {
     ) -> Allocated {
         mutator.count_elements_in::<In<F::Arrays, T>>(Access::Store, 0, length);
         // SAFETY: see the top of this file.
-        unsafe { mutator.allocate_array_with(self.id, length as u32, fill) }
+        unsafe { mutator.allocate_array_by_window(self.id, length as u32, fill) }
     }
 
     /// How many elements.

@@ -6,8 +6,8 @@
 //!   collected and no array moves.
 
 use gleaner::raw::{
-    Address, CutArrays, Element, In, Layout, Object, Shape, SlotFormat, TypeId, Value, Wide,
-    array_bytes,
+    Address, CutArrays, Element, Fresh, In, Layout, NewObject, Object, Shape, SlotFormat, TypeId,
+    Value, Wide, array_bytes,
 };
 use gleaner::{Handle, Heap, Mutator};
 use gleaner_workloads::failed;
@@ -163,8 +163,11 @@ impl Ground {
         let bytes = array_bytes(length, log2);
         // SAFETY: the type is one of arrays of elements of 2^`log2` bytes in this heap, from which `bytes` follows; no
         // reference is held outside of handles.
-        let array =
-            unsafe { self.mutator.allocate_array_raw(id, length, bytes) }.map_err(failed)?;
+        let array = unsafe {
+            self.mutator
+                .allocate_raw(NewObject::array(id, length, bytes), Fresh::Zeroed)
+        }
+        .map_err(failed)?;
         let value = Value::from_bits(array.word() as u64);
         // SAFETY: the array was just allocated.
         let handle = unsafe { self.mutator.handle_raw(value) };

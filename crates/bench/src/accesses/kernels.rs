@@ -204,7 +204,7 @@ pub unsafe fn store_by_slice<T: Measured + Number>(
         let (mut index, end) = (task.first, task.first + task.count);
         let array = black_box(task.array);
         // SAFETY: the range lies in the array ([`Kernel`]), which is used nowhere but where it is then.
-        let array = unsafe { mutator.stock_raw(array, index, task.count, T::BYTES) }?;
+        let array = unsafe { mutator.fill_stock_raw(array, index, task.count, T::BYTES) }?;
         while index < end {
             // SAFETY: the rest of the range, for which the stock is filled; nobody else uses it, and the item is not
             // zero or the part is one that may be written ([`Kernel`]).

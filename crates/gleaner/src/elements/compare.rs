@@ -1,49 +1,51 @@
-//! Comparisons of many elements at once, of arrays in pieces run by run: arraylets that both arrays share are equal without a
-//! look at them.
+//! Comparisons of many elements at once, of arrays in pieces run by run: arraylets that both arrays share are equal
+//! without a look at them.
 
 use std::slice;
 
 use gleaner_mem::Address;
 
-use super::copy::{Copied, check_range};
-use super::{Element, Number};
+use super::checks::check_range;
+use super::copy::Copied;
+use super::element::{Element, Number};
 use crate::mutator::Mutator;
 use crate::scope::{Local, Scope};
 
 impl Mutator {
-    /// The first of `count` elements, bit by bit, in which a range of one array differs from a range of another; counted
-    /// from the start of the ranges. `None` if they are equal. This neither collects nor fails.
+    /// The first of `count` elements, compared bit by bit, in which a range of one array differs from a range of
+    /// another. It is counted from the start of the ranges. `None` if the ranges are equal. This neither collects nor
+    /// fails.
+    ///
+    /// It panics if the arrays have different elements, or if a range reaches beyond the end of its array.
     ///
     /// # Safety
-    /// Both are valid references to arrays of references, or to arrays without references whose elements have the same
-    /// size; what is no such array, or reaches beyond its end, is refused by a panic. No other thread writes the elements
-    /// meanwhile.
+    /// Both are valid references. No other thread writes the elements meanwhile.
     pub unsafe fn compare_elements_raw(
         &self,
         (one, index): (Address, usize),
         (other, other_index): (Address, usize),
         count: usize,
     ) -> Option<usize> {
-        // SAFETY: valid references, as this function asks.
+        // SAFETY: valid references, as the caller promises.
         let log2 = unsafe { self.comparable(one, other) };
         for (array, index) in [(one, index), (other, other_index)] {
             // SAFETY: an array.
             let length = unsafe { self.length_raw(array) };
             check_range("a comparison of", length, index, count);
         }
-        // SAFETY: valid references, as this function asks.
-        let (one, other) = unsafe { (self.view(one), self.view(other)) };
+        // SAFETY: valid references, as the caller promises.
+        let (one, other) = unsafe { (self.runs(one), self.runs(other)) };
         let all = count << log2;
         let mut done = 0;
         while done < all {
             // SAFETY: the arrays have these ranges, which was checked, and no other thread writes them.
             let (mine, theirs, bytes) = unsafe {
-                let mine = one.run_of_part((index << log2) + done, all - done);
-                let theirs = other.run_of_part((other_index << log2) + done, mine.bytes);
+                let mine = one.in_one_part((index << log2) + done, all - done);
+                let theirs = other.in_one_part((other_index << log2) + done, mine.bytes);
                 (mine.at, theirs.at, theirs.bytes)
             };
             if mine != theirs {
-                // SAFETY: so many bytes lie at both places.
+                // SAFETY: `bytes` bytes lie at both places.
                 let [mine, theirs] = [mine, theirs]
                     .map(|at| unsafe { slice::from_raw_parts(at.ptr::<u8>(), bytes) });
                 if mine != theirs {
@@ -64,16 +66,16 @@ impl Mutator {
     /// # Safety
     /// As for [`Mutator::compare_elements_raw`].
     unsafe fn comparable(&self, one: Address, other: Address) -> u32 {
-        // SAFETY: valid references, as this function asks.
+        // SAFETY: valid references, as the caller promises.
         let shape = unsafe { self.same_elements("a comparison of", "with", one, other) };
         shape.unwrap_or_else(|| self.log2(Copied::Slots))
     }
 }
 
 impl Scope<'_> {
-    /// The first of `count` elements, bit by bit, in which a range of one array differs from a range of another; counted
-    /// from the start of the ranges. `None` if they are equal. Of an element that another mutator writes meanwhile, either
-    /// value is compared.
+    /// The first of `count` elements, compared bit by bit, in which a range of one array differs from a range of
+    /// another. It is counted from the start of the ranges. `None` if the ranges are equal. If another mutator writes
+    /// an element meanwhile, either value is compared.
     ///
     /// ```
     /// # use gleaner::{Elements, Heap};
@@ -118,7 +120,7 @@ impl Scope<'_> {
         count: usize,
     ) -> Option<usize> {
         let [one, other] = ranges.map(|(array, index)| {
-            // SAFETY: such an array with this range, as this function asks.
+            // SAFETY: such an array with this range, as the caller promises.
             unsafe { self.shared().cursor::<T>(array, index, count) }
         });
         one.zip(other).position(|(one, other)| one != other)

@@ -1,24 +1,23 @@
 //! Bulk copies of array elements, of arrays in pieces run by run (PLDI 2010, section 4.6), and whole arraylets by sharing
 //! them (section 4.7).
 //!
-//! Slots are copied one by one, each as a mutator would: a thread that reads one meanwhile finds the old value or the new.
-//! The barrier dirties the cards of the whole range (I5).
+//! Slots are copied one by one, each as a mutator would: a thread that reads one meanwhile finds the old value or the
+//! new. The barrier dirties the cards of the whole range (I5).
 
 use std::cell::RefCell;
 use std::iter::Peekable;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_mem::cards::CARD_BYTES;
-use gleaner_mem::object_model::{Shape, element};
+use gleaner_mem::object_model::element;
 use gleaner_mem::slot::{Compressed, Value, Wide};
-use gleaner_plans::scavenge::arrays::Contents;
-use gleaner_plans::scavenge::arrays::Filling;
+use gleaner_plans::scavenge::arrays::{Contents, Filling};
 
-use super::Element;
-use super::pieces::{Run, address};
+use super::checks::check_range;
+use super::element::Element;
+use super::runs::Run;
+use super::stock::address;
 use crate::body::{OutOfMemory, with_heap};
-
 use crate::mutator::Mutator;
 
 /// What is copied, and how.
@@ -32,7 +31,7 @@ pub(super) enum Copied {
     SharedNumbers(u32),
 }
 
-/// From an offset of one array to an offset of another, so many bytes.
+/// `bytes` bytes, from offset `from` of one array to offset `to` of another.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     from: usize,
@@ -41,7 +40,7 @@ struct Range {
 }
 
 impl Range {
-    /// So many bytes behind its start, and so many of them.
+    /// The part that begins `before` bytes behind its start and has `bytes` bytes.
     fn part(self, (before, bytes): (usize, usize)) -> Range {
         Range {
             from: self.from + before,
@@ -71,11 +70,11 @@ struct Copies {
 /// Copies `count` items, which may overlap, as if they were all read before the first is written.
 ///
 /// # Safety
-/// So many items of type `A` lie at `from` and at `to`.
+/// `count` items of type `A` lie at `from` and at `to`.
 unsafe fn copy_each<A>(from: Address, to: Address, count: usize, copy: impl Fn(&A, &A)) {
     let one = |index: usize| {
         let offset = index * size_of::<A>();
-        // SAFETY: one of the items that lie there, as this function asks.
+        // SAFETY: one of the items that lie there, as the caller promises.
         unsafe { copy(&*from.add(offset).ptr::<A>(), &*to.add(offset).ptr::<A>()) };
     };
     if to < from {
@@ -85,40 +84,16 @@ unsafe fn copy_each<A>(from: Address, to: Address, count: usize, copy: impl Fn(&
     }
 }
 
-/// Panics unless so many elements lie at `index` of an array of `length`.
-#[inline]
-pub(super) fn check_range(what: &str, length: u32, index: usize, count: usize) {
-    let length = length as usize;
-    assert!(
-        index <= length && count <= length - index,
-        "{what} {} at {index} of an array of {length}",
-        elements(count)
-    );
-}
-
-/// So many elements, for a message.
-pub fn elements(count: usize) -> String {
-    format!("{count} element{}", if count == 1 { "" } else { "s" })
-}
-
-/// What an array holds, for a message: numbers of so many bytes, given as the logarithm, or references.
-pub(super) fn kind(log2: Option<u32>) -> String {
-    match log2 {
-        Some(0) => "numbers of 1 byte".into(),
-        Some(log2) => format!("numbers of {} bytes", 1 << log2),
-        None => "references".into(),
-    }
-}
-
 impl Mutator {
-    /// Copies `count` elements from index `from_index` of one array to index `to_index` of another, or of the same one,
-    /// through the barrier. The ranges may overlap. Like an allocation, this may collect, and may find no memory.
+    /// Copies `count` elements from index `from_index` of one array to index `to_index` of the same or another array,
+    /// through the barrier. The ranges may overlap. Like an allocation, this may collect, and it fails when there is no
+    /// memory.
+    ///
+    /// It panics if the arrays have different elements, or if a range reaches beyond the end of its array.
     ///
     /// # Safety
-    /// Both are valid references to arrays of references, or to arrays without references whose elements have the same
-    /// size; what is no such array, or reaches beyond its end, is refused by a panic. No other thread uses the elements
-    /// meanwhile, unless they are references. Other references that this thread holds outside of root slots are not used
-    /// again.
+    /// Both are valid references. No other thread uses the elements meanwhile, unless they are references. Other
+    /// references that this thread holds outside of root slots are not used again.
     pub unsafe fn copy_elements_raw(
         &mut self,
         from: Address,
@@ -128,7 +103,7 @@ impl Mutator {
         count: u32,
     ) -> Result<(), OutOfMemory> {
         self.assert_may_collect("a copy of elements");
-        // SAFETY: valid references, as this function asks.
+        // SAFETY: valid references, as the caller promises.
         let shape = unsafe { self.same_elements("a copy from", "to", from, to) };
         for (array, index) in [(from, from_index), (to, to_index)] {
             // SAFETY: an array.
@@ -142,35 +117,6 @@ impl Mutator {
         let indices = [from_index, to_index, count].map(|number| number as usize);
         // SAFETY: both are arrays of such elements and have these, which was checked, and no other thread uses numbers.
         unsafe { self.copy_between(from, to, indices, copied) }
-    }
-
-    /// The logarithm of the size of the elements that both arrays have, `None` for references. Panics if they have not the
-    /// same.
-    ///
-    /// # Safety
-    /// Both are valid references.
-    #[inline]
-    pub(super) unsafe fn same_elements(
-        &self,
-        what: &str,
-        and: &str,
-        one: Address,
-        other: Address,
-    ) -> Option<u32> {
-        // SAFETY: valid references, as this function asks.
-        unsafe {
-            let shape = self.element_raw(one);
-            if self.type_raw(one) != self.type_raw(other) {
-                let theirs = self.element_raw(other);
-                assert!(
-                    shape == theirs,
-                    "{what} an array of {} {and} one of {}",
-                    kind(shape),
-                    kind(theirs)
-                );
-            }
-            shape
-        }
     }
 
     /// Copies elements: `[from_index, to_index, count]`.
@@ -199,26 +145,33 @@ impl Mutator {
             to: to_offset,
             bytes,
         };
-        // SAFETY: as this function asks.
+        // SAFETY: both are arrays of such elements and have these ranges, as the caller promises.
         unsafe {
             if bytes < self.record().pieces.arraylet_bytes()
-                && self.copy_run(from, to, range, copied)
+                && self.copy_single_run(from, to, range, copied)
             {
                 return Ok(());
             }
-            self.copy_pieces(from, to, range, copied)
+            self.copy_far(from, to, range, copied)
         }
     }
 
-    /// Copies a range of less than an arraylet if it lies side by side in both arrays and may be written; whether it does.
+    /// Copies a range of less than an arraylet if it lies side by side in both arrays and may be written; whether it
+    /// does.
     ///
     /// # Safety
     /// As for [`Mutator::copy_between`].
-    unsafe fn copy_run(&self, from: Address, to: Address, all: Range, copied: Copied) -> bool {
-        // SAFETY: the arrays have these ranges, as this function asks.
+    unsafe fn copy_single_run(
+        &self,
+        from: Address,
+        to: Address,
+        all: Range,
+        copied: Copied,
+    ) -> bool {
+        // SAFETY: the arrays have these ranges, as the caller promises.
         unsafe {
-            let read = self.view(from).run_of_part(all.from, all.bytes);
-            let write = self.view(to).run_of_part(all.to, all.bytes);
+            let read = self.runs(from).in_one_part(all.from, all.bytes);
+            let write = self.runs(to).in_one_part(all.to, all.bytes);
             let is_one = read.bytes.min(write.bytes) == all.bytes && write.writable;
             if !is_one || self.copies_singly() {
                 return false;
@@ -248,11 +201,11 @@ impl Mutator {
     /// Copies bytes that lie side by side, as if all were read before the first is written.
     ///
     /// # Safety
-    /// So many bytes of such elements lie at both places.
+    /// `bytes` bytes of such elements lie at both places.
     unsafe fn transfer(&self, from: Address, to: Address, bytes: usize, copied: Copied) {
         macro_rules! copy_as {
             ($atomic:ty, $load:ident, $store:ident) => {
-                // SAFETY: so many elements of this width lie at both places, as this function asks.
+                // SAFETY: `bytes` bytes of elements of this width lie at both places, as the caller promises.
                 unsafe {
                     copy_each(
                         from,
@@ -266,7 +219,7 @@ impl Mutator {
             };
         }
         match copied {
-            // SAFETY: so many bytes lie at both places, as this function asks, and no other thread uses them.
+            // SAFETY: `bytes` bytes lie at both places, and no other thread uses them, as the caller promises.
             Copied::Numbers(_) => unsafe { from.ptr::<u8>().copy_to(to.ptr(), bytes) },
             Copied::SharedNumbers(0) => copy_as!(AtomicU8, Relaxed, Relaxed),
             Copied::SharedNumbers(1) => copy_as!(AtomicU16, Relaxed, Relaxed),
@@ -287,7 +240,7 @@ impl Mutator {
     /// # Safety
     /// As for [`Mutator::copy_between`].
     #[inline(never)]
-    unsafe fn copy_pieces(
+    unsafe fn copy_far(
         &mut self,
         from: Address,
         to: Address,
@@ -305,43 +258,43 @@ impl Mutator {
         let shares = !overlaps && cutting.is_some_and(|cutting| cutting.copy_on_write);
         let contents = Contents::of(copied == Copied::Slots);
         let mut shared = match shares {
-            // SAFETY: the arrays have these ranges, as this function asks.
-            true => unsafe { self.shareable(from, to, all) },
+            // SAFETY: the arrays have these ranges, as the caller promises.
+            true => unsafe { self.shareable_range(from, to, all) },
             false => None,
         };
         let mut values = [from, to].map(Value::reference);
-        let wanted = RefCell::new(Vec::new());
+        let to_untaint = RefCell::new(Vec::new());
         loop {
             let ranges = all.without(shared);
-            // SAFETY: valid references, as this function asks; the arrays have these ranges wherever they lie, and nothing
-            // polls behind what fills the stock.
+            // SAFETY: valid references, as the caller promises; the arrays have these ranges wherever they lie, and
+            // nothing polls behind what fills the stock.
             unsafe {
-                values = self.stock(values, contents, |mutator, values| {
+                values = self.fill_stock_for(values, contents, |mutator, values| {
                     let [from, to] = values.map(address);
-                    let mut wanted = wanted.borrow_mut();
-                    wanted.clear();
+                    let mut to_untaint = to_untaint.borrow_mut();
+                    to_untaint.clear();
                     for range in ranges {
-                        mutator.find_wanted(from, to, range, &copies, &mut wanted);
+                        mutator.find_tainted(from, to, range, &copies, &mut to_untaint);
                     }
-                    wanted.len()
+                    to_untaint.len()
                 })?;
                 let [from, to] = values.map(address);
                 // Nothing was written yet, so that all or nothing is copied.
                 if let Some(range) = shared.take()
-                    && !self.share(from, to, all.part(range), contents)
+                    && !self.share_parts(from, to, all.part(range), contents)
                 {
                     continue;
                 }
-                let mut wanted = wanted.into_inner();
+                let mut to_untaint = to_untaint.into_inner();
                 if copies.singly {
-                    wanted.sort_unstable();
+                    to_untaint.sort_unstable();
                     for range in ranges {
-                        self.copy_singly(from, to, range, &copies, &wanted);
+                        self.copy_singly(from, to, range, &copies, &to_untaint);
                     }
                 } else {
-                    let mut wanted = wanted.iter().copied().peekable();
+                    let mut to_untaint = to_untaint.iter().copied().peekable();
                     for range in ranges {
-                        self.copy_runs(from, to, range, &copies, &mut wanted);
+                        self.copy_runs(from, to, range, &copies, &mut to_untaint);
                     }
                 }
             }
@@ -353,12 +306,17 @@ impl Mutator {
     ///
     /// # Safety
     /// As for [`Mutator::copy_between`].
-    unsafe fn shareable(&self, from: Address, to: Address, all: Range) -> Option<(usize, usize)> {
+    unsafe fn shareable_range(
+        &self,
+        from: Address,
+        to: Address,
+        all: Range,
+    ) -> Option<(usize, usize)> {
         let pieces = self.record().pieces;
         if !pieces.cut() || (all.from.wrapping_sub(all.to)) & (pieces.arraylet_bytes() - 1) != 0 {
             return None;
         }
-        // SAFETY: valid arrays, as this function asks.
+        // SAFETY: valid arrays, as the caller promises.
         unsafe {
             // The arraylets of an immortal array are never those of another.
             if [from, to].iter().any(|&array| self.is_immortal(array)) {
@@ -366,7 +324,7 @@ impl Mutator {
             }
             let parts = [(from, all.from), (to, all.to)].map(|(array, offset)| {
                 let bytes = self.bytes_of(array);
-                let whole = self.view(array).whole_parts(offset, all.bytes, bytes);
+                let whole = self.runs(array).whole_parts(offset, all.bytes, bytes);
                 let relative = |number| pieces.offset_of(number) - offset;
                 (!whole.is_empty()).then(|| (relative(whole.start), relative(whole.end)))
             });
@@ -383,7 +341,7 @@ impl Mutator {
     /// # Safety
     /// `array` is a valid reference to an array.
     unsafe fn bytes_of(&self, array: Address) -> usize {
-        // SAFETY: an array, as this function asks.
+        // SAFETY: an array, as the caller promises.
         unsafe {
             let log2 = match self.element_raw(array) {
                 Some(log2) => log2,
@@ -397,7 +355,7 @@ impl Mutator {
     ///
     /// # Safety
     /// As for [`Mutator::copy_between`]; the range is one of whole arraylets of both, and does not overlap itself.
-    unsafe fn share(
+    unsafe fn share_parts(
         &mut self,
         from: Address,
         to: Address,
@@ -411,7 +369,7 @@ impl Mutator {
         let shared = with_heap!(&self.shared.kind, heap => heap.while_alone(|| {
             for index in 0..count {
                 let (part, to_part) = ((from, first + index), (to, to_first + index));
-                // SAFETY: both have these parts, as this function asks, and no other mutator is attached.
+                // SAFETY: both have these parts, as the caller promises, and no other mutator is attached.
                 touched += u64::from(unsafe { heap.share(part, to_part, contents) });
             }
         }));
@@ -429,29 +387,29 @@ impl Mutator {
     /// # Safety
     /// As for [`Mutator::copy_between`].
     #[inline(never)]
-    unsafe fn find_wanted(
+    unsafe fn find_tainted(
         &self,
         from: Address,
         to: Address,
         range: Range,
         copies: &Copies,
-        wanted: &mut Vec<usize>,
+        to_untaint: &mut Vec<usize>,
     ) {
-        // SAFETY: as this function asks.
+        // SAFETY: both arrays have this range, as the caller promises.
         unsafe {
             self.for_pairs(from, to, range, copies, |read, write| {
                 let needs = !(write.writable || write.zero && read.zero);
-                wanted.extend(
+                to_untaint.extend(
                     write
                         .part
-                        .filter(|part| needs && wanted.last() != Some(part)),
+                        .filter(|part| needs && to_untaint.last() != Some(part)),
                 );
             });
         }
     }
 
     /// # Safety
-    /// As for [`Mutator::copy_between`]; the stock is filled for the parts that are `wanted`, which are given in the order
+    /// As for [`Mutator::copy_between`]; the stock is filled for the parts `to_untaint`, which are given in the order
     /// of the copy.
     #[inline(never)]
     unsafe fn copy_runs(
@@ -460,18 +418,18 @@ impl Mutator {
         to: Address,
         range: Range,
         copies: &Copies,
-        wanted: &mut Peekable<impl Iterator<Item = usize>>,
+        to_untaint: &mut Peekable<impl Iterator<Item = usize>>,
     ) {
         let contents = Contents::of(copies.copied == Copied::Slots);
         let (mut beyond, mut last) = (0, None);
-        // SAFETY: as this function asks.
+        // SAFETY: both arrays have this range, and the stock is filled for it, as the caller promises.
         unsafe {
             self.for_pairs(from, to, range, copies, |read, write| {
                 if write.part.is_some() {
                     beyond += write.bytes as u64;
                 }
-                if wanted.peek().copied() == write.part && write.part.is_some() {
-                    last = wanted.next();
+                if to_untaint.peek().copied() == write.part && write.part.is_some() {
+                    last = to_untaint.next();
                 }
                 // What was all zero when the stock was filled may stay so, even if another thread writes it meanwhile.
                 if !write.writable && write.part != last {
@@ -481,7 +439,7 @@ impl Mutator {
                     Copied::SharedNumbers(_) => Filling::Same,
                     _ => self.filling(write),
                 };
-                let at = self.writable(to, write, contents, filling);
+                let at = self.untaint_run(to, write, contents, filling);
                 self.transfer(read.at, at, write.bytes, copies.copied);
             });
         }
@@ -492,34 +450,35 @@ impl Mutator {
     /// Copies a range as a loop of loads and stores does.
     ///
     /// # Safety
-    /// As for [`Mutator::copy_between`]; the stock is filled for the parts that are `wanted`, which are in order.
+    /// As for [`Mutator::copy_between`]; the stock is filled for the parts `to_untaint`, which are in order.
     unsafe fn copy_singly(
         &self,
         from: Address,
         to: Address,
         range: Range,
         copies: &Copies,
-        wanted: &[usize],
+        to_untaint: &[usize],
     ) {
-        // SAFETY: as this function asks.
+        // SAFETY: both are arrays of such elements and have this range, and the stock is filled for it, as the caller
+        // promises.
         unsafe {
             match self.log2(copies.copied) {
                 3 if copies.copied == Copied::Slots => {
-                    self.copy_elements_singly::<Wide>(from, to, range, copies, wanted)
+                    self.copy_elements_singly::<Wide>(from, to, range, copies, to_untaint)
                 }
                 _ if copies.copied == Copied::Slots => {
-                    self.copy_elements_singly::<Compressed>(from, to, range, copies, wanted);
+                    self.copy_elements_singly::<Compressed>(from, to, range, copies, to_untaint);
                 }
-                0 => self.copy_elements_singly::<u8>(from, to, range, copies, wanted),
-                1 => self.copy_elements_singly::<u16>(from, to, range, copies, wanted),
-                2 => self.copy_elements_singly::<u32>(from, to, range, copies, wanted),
-                _ => self.copy_elements_singly::<u64>(from, to, range, copies, wanted),
+                0 => self.copy_elements_singly::<u8>(from, to, range, copies, to_untaint),
+                1 => self.copy_elements_singly::<u16>(from, to, range, copies, to_untaint),
+                2 => self.copy_elements_singly::<u32>(from, to, range, copies, to_untaint),
+                _ => self.copy_elements_singly::<u64>(from, to, range, copies, to_untaint),
             }
         }
         let first_n = self.record().pieces.first_n;
         let beyond = (range.to + range.bytes).saturating_sub(range.to.max(first_n));
-        // SAFETY: a valid array, as this function asks.
-        if unsafe { self.view(to) }.is_spine() {
+        // SAFETY: a valid array, as the caller promises.
+        if unsafe { self.runs(to) }.is_spine() {
             self.record()
                 .count_arrays(|counts| counts.copied_bytes += beyond as u64);
         }
@@ -534,23 +493,23 @@ impl Mutator {
         to: Address,
         range: Range,
         copies: &Copies,
-        wanted: &[usize],
+        to_untaint: &[usize],
     ) {
         let (contents, base) = (Contents::of(E::SLOTS), self.record().base);
-        // SAFETY: valid arrays, as this function asks.
-        let (source, target) = unsafe { (self.view(from), self.view(to)) };
+        // SAFETY: valid arrays, as the caller promises.
+        let (source, target) = unsafe { (self.runs(from), self.runs(to)) };
         let one = |offset: usize| {
-            // SAFETY: both arrays have the element, as this function asks, and the stock is filled.
+            // SAFETY: both arrays have the element, as the caller promises, and the stock is filled.
             unsafe {
-                let read = source.run_of_part(range.from + offset, E::BYTES);
+                let read = source.in_one_part(range.from + offset, E::BYTES);
                 let item = E::read_at(read.at, base);
-                let write = target.run_of_part(range.to + offset, E::BYTES);
-                let is_wanted = |part| wanted.binary_search(&part).is_ok();
+                let write = target.in_one_part(range.to + offset, E::BYTES);
+                let was_tainted = |part| to_untaint.binary_search(&part).is_ok();
                 // As in `copy_runs`, what was all zero when the stock was filled may stay so.
-                if write.zero && (E::is_zero(item) || !write.part.is_some_and(is_wanted)) {
+                if write.zero && (E::is_zero(item) || !write.part.is_some_and(was_tainted)) {
                     return;
                 }
-                let at = self.writable(to, &write, contents, Filling::Same);
+                let at = self.untaint_run(to, &write, contents, Filling::Same);
                 E::write_at(at, base, item);
                 if E::SLOTS {
                     self.dirty(at);
@@ -577,51 +536,28 @@ impl Mutator {
         copies: &Copies,
         mut visit: impl FnMut(&Run, &Run),
     ) {
-        // SAFETY: valid arrays, as this function asks.
-        let (from, to) = unsafe { (self.view(from), self.view(to)) };
+        // SAFETY: valid arrays, as the caller promises.
+        let (from, to) = unsafe { (self.runs(from), self.runs(to)) };
         let mut done = 0;
         while done < range.bytes {
             let left = range.bytes - done;
-            // SAFETY: the arrays have these ranges, as this function asks.
+            // SAFETY: the arrays have these ranges, as the caller promises.
             let (mut read, mut write) = unsafe {
                 if copies.downward {
-                    let read = from.run_before(range.from + left, left);
-                    let write = to.run_before(range.to + left, read.bytes);
+                    let read = from.ending_at(range.from + left, left);
+                    let write = to.ending_at(range.to + left, read.bytes);
                     let skipped = read.bytes - write.bytes;
                     let at = read.at.add(skipped);
                     (Run { at, ..read }, write)
                 } else {
-                    let read = from.run_of_part(range.from + done, left);
-                    (read, to.run_of_part(range.to + done, read.bytes))
+                    let read = from.in_one_part(range.from + done, left);
+                    (read, to.in_one_part(range.to + done, read.bytes))
                 }
             };
             let bytes = read.bytes.min(write.bytes);
             (read.bytes, write.bytes) = (bytes, bytes);
             visit(&read, &write);
             done += bytes;
-        }
-    }
-
-    /// The logarithm of the element's size of an array without references; `None` for an array of references.
-    ///
-    /// # Safety
-    /// `array` is a valid reference.
-    pub(super) unsafe fn element_raw(&self, array: Address) -> Option<u32> {
-        // SAFETY: a valid reference, as this function asks.
-        let id = unsafe { self.type_raw(array) };
-        with_heap!(&self.shared.kind, heap => match heap.model.shape(id) {
-            Some(Shape::Primitives { log2 }) => Some(log2),
-            Some(Shape::References) => None,
-            _ => panic!("an access to elements of an object of type {}, which is no array", id.get()),
-        })
-    }
-
-    /// The write barrier for all slots of a range.
-    pub(super) fn dirty_range(&self, low: Address, high: Address) {
-        let mut at = low;
-        while at < high {
-            self.dirty(at);
-            at = Address::new((at.word() / CARD_BYTES + 1) * CARD_BYTES);
         }
     }
 }

@@ -1,18 +1,20 @@
-//! What is counted of arrays, where a report on them is made (option `array-report`; PLDI 2010, section 6): allocations and
-//! copies by all code, which goes the slow way of an allocation then; accesses by code that is compiled with its elements
-//! [`In`](super::In) the layout [`Counted`]: it does what it does for [`AnyArrays`], and counts each element that it reads
-//! or writes.
+//! What is counted of arrays for a report on them (option `array-report`; PLDI 2010, section 6).
+//!
+//! Allocations and copies are counted wherever they come from: an allocation of an array takes the slow path then. An
+//! access is counted if its code was compiled with elements [`In`](super::element::In) the layout [`Counted`]. Such
+//! code does what it does for [`AnyArrays`], and counts each element that it reads or writes.
 //!
 //! Accesses through other layouts have no trace of this: [`Layout::COUNTED`] is a constant.
 
-use gleaner_mem::object_model::TypeId;
 use gleaner_mem::spine::Pieces;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::tally::Access;
 
-use super::{AnyArrays, Element, Layout};
+use super::element::Element;
+use super::layout::{AnyArrays, Layout};
 use crate::body::with_heap;
 use crate::mutator::Mutator;
+use crate::new_object::NewObject;
 
 /// Nothing is known of arrays, and each access is counted in a heap with option `array-report`.
 #[derive(Debug)]
@@ -33,15 +35,18 @@ impl Layout for Counted {
 }
 
 impl Mutator {
-    /// Counts an array that was allocated, and whose object takes so many bytes.
-    pub(crate) fn count_array(&self, id: TypeId, length: u32, taken: usize) {
+    /// Counts an object that was allocated if it is an array. Its object takes `taken` bytes: of an array in pieces
+    /// that is the spine.
+    pub(crate) fn count_array(&self, new: NewObject, taken: usize) {
         let record = self.record();
-        if record.has_tally() {
-            with_heap!(&self.shared.kind, heap => heap.note_array(record, id, length, taken));
+        if let Some(length) = new.length
+            && record.has_tally()
+        {
+            with_heap!(&self.shared.kind, heap => heap.note_array(record, new.id, length, taken));
         }
     }
 
-    /// Counts a copy of so many bytes from an offset of an array to one of an array.
+    /// Counts a copy of `bytes` bytes from offset `from` of one array to offset `to` of another.
     pub(super) fn count_copy(&self, from: usize, to: usize, bytes: usize) {
         let record = self.record();
         if record.has_tally() {
@@ -49,8 +54,8 @@ impl Mutator {
         }
     }
 
-    /// Counts an access to `count` elements from `index` on if the layout of `E` is [`Counted`]: the accessors that are
-    /// told the elements do it themselves; for a window, or a copy from or to a buffer, the caller does.
+    /// Counts an access to `count` elements from `index` on if the layout of `E` is [`Counted`]. Accessors that are
+    /// told the elements do it themselves. For a window, or a copy from or to a buffer, the caller does it.
     #[inline(always)]
     pub fn count_elements_in<E: Element>(&self, access: Access, index: usize, count: usize) {
         if E::Layout::COUNTED {

@@ -1,24 +1,29 @@
-//! Cursors: elements of an array one after the other. What an access has to find out about the array is found out once for
-//! each piece (PLDI 2010, section 5.1, strip-mining): the end of the piece takes the place of the length in the test whether
-//! there is another element.
+//! Cursors: elements of an array one after the other.
+//!
+//! What an access has to find out about the array is found out once for each run (PLDI 2010, section 5.1,
+//! strip-mining). The end of the run takes the place of the length in the test whether there is another element.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
 use gleaner_mem::Address;
-use gleaner_mem::slot::Value;
-use gleaner_plans::scavenge::arrays::Contents;
-use gleaner_plans::scavenge::arrays::Filling;
+use gleaner_mem::object_model::{TypeId, array_bytes};
+use gleaner_plans::scavenge::allocate::Fresh;
+use gleaner_plans::scavenge::arrays::{Contents, Filling};
 use gleaner_plans::scavenge::tally::Access;
 
-use super::pieces::{Run, View, address};
-use super::{Element, Layout};
+use super::element::Element;
+use super::layout::Layout;
+use super::runs::{Run, Runs};
 use crate::body::OutOfMemory;
 use crate::mutator::Mutator;
+use crate::new_object::NewObject;
 
-/// Loads elements of an array one after the other; an iterator. While it exists nothing can be allocated or polled;
-/// [`Cursor::rest`] is where the next one goes on: what polls may do to an array (move its spine, give it other arraylets)
-/// is found out again then, which takes as long as going over from one piece to the next.
+/// An iterator that loads elements of an array one after the other.
+///
+/// While a cursor exists, its mutator can neither allocate nor poll. [`Cursor::rest`] says where another cursor goes on
+/// after that. A poll may move the array, and give it other arraylets, so the new cursor has to find its first element
+/// again. That takes as long as going from one piece of the array to the next.
 #[derive(Debug)]
 pub struct Cursor<'m, E> {
     place: Place<'m>,
@@ -26,12 +31,14 @@ pub struct Cursor<'m, E> {
     element: PhantomData<E>,
 }
 
-/// Stores into elements of an array one after the other, and loads them. What that may take of memory was taken when it
-/// was opened, so it neither collects nor fails; what it did not need is given back later. Otherwise as [`Cursor`].
+/// Stores into elements of an array one after the other, and loads them.
+///
+/// The memory that stores may need is taken when the cursor is opened, so no store collects or fails. What was not
+/// needed is given back later. In all else it is as [`Cursor`].
 #[derive(Debug)]
 pub struct CursorMut<'m, E: Element> {
     place: Place<'m>,
-    /// Up to where elements may be stored without a look at their piece: `place.next` if that one must not be written.
+    /// Up to where elements may be stored without a look at their run: `place.next` if that run must not be written.
     writable: Address,
     /// Whether the next element lies in a part that is all zero: then a zero is there already.
     zero: bool,
@@ -45,7 +52,7 @@ struct Place<'m> {
     array: Address,
     /// The next element.
     next: Address,
-    /// Where the piece ends in which it lies.
+    /// The end of the run in which it lies.
     end: Address,
     /// The index of the element there.
     end_index: usize,
@@ -67,13 +74,13 @@ impl<'m> Place<'m> {
         count: usize,
     ) -> Place<'m> {
         let last = index + count;
-        // SAFETY: the range lies in the array, as asked.
-        let whole = unsafe { mutator.whole::<E>(array, index, count) };
+        // SAFETY: the range lies in the array, as the caller promises.
+        let whole = unsafe { mutator.near::<E>(array, index, count) };
         let (next, bytes) = match whole {
             Some(at) => (at, count * E::BYTES),
-            // The first piece is found here, so that there is one loop and not one for each case.
+            // The first run is found here, so that there is one loop and not one for each case.
             None => {
-                let run = find_first::<E>(mutator, array, index * E::BYTES, count * E::BYTES);
+                let run = find_first_run::<E>(mutator, array, index * E::BYTES, count * E::BYTES);
                 (run.at, run.bytes)
             }
         };
@@ -94,7 +101,7 @@ impl<'m> Place<'m> {
         self.end_index - self.end.offset_from(self.next) / bytes
     }
 
-    /// Goes on to the next piece; `None` behind the last.
+    /// Goes on to the next run; `None` behind the last.
     #[inline(always)]
     fn advance<E: Element>(&mut self) -> Option<Run> {
         let bytes = E::BYTES;
@@ -103,7 +110,7 @@ impl<'m> Place<'m> {
             return None;
         }
         // By value, so that the cursor can be in registers.
-        let run = find::<E>(
+        let run = find_run::<E>(
             self.mutator,
             self.array,
             index * bytes,
@@ -125,21 +132,26 @@ fn count_next<E: Element>(place: &Place<'_>, access: Access) {
     }
 }
 
-/// The run from an offset on. A call, so that the loop that is left is one over the elements of a piece: inlined, it makes
-/// loops with little in them much slower.
+/// The run from an offset on. A call, so that the loop that is left is one over the elements of a run: inlined, it
+/// makes loops with little in them much slower.
 #[cold]
 #[inline(never)]
-fn find<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {
+fn find_run<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {
     // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed.
-    unsafe { far_view::<E>(mutator, array).run(offset, most) }
+    unsafe { far_runs::<E>(mutator, array).starting_at(offset, most) }
 }
 
-/// As [`find`], of one part: a cursor over a long array may be given up after a few elements.
+/// As [`find_run`], of one part: a cursor over a long array may be given up after a few elements.
 #[cold]
 #[inline(never)]
-fn find_first<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: usize) -> Run {
-    // SAFETY: as in `find`.
-    unsafe { far_view::<E>(mutator, array).run_of_part(offset, most) }
+fn find_first_run<E: Element>(
+    mutator: &Mutator,
+    array: Address,
+    offset: usize,
+    most: usize,
+) -> Run {
+    // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed.
+    unsafe { far_runs::<E>(mutator, array).in_one_part(offset, most) }
 }
 
 /// An array with a range that goes beyond N, or it would have been one piece.
@@ -147,14 +159,14 @@ fn find_first<E: Element>(mutator: &Mutator, array: Address, offset: usize, most
 /// # Safety
 /// `array` is a valid reference to such an array.
 #[inline(always)]
-unsafe fn far_view<E: Element>(mutator: &Mutator, array: Address) -> View {
+unsafe fn far_runs<E: Element>(mutator: &Mutator, array: Address) -> Runs {
     let pieces = E::Layout::pieces(mutator.record());
-    // SAFETY: as this function asks.
+    // SAFETY: a valid reference to an array of a heap with this layout, as the caller promises.
     unsafe {
         if E::Layout::ALL_CUT {
-            View::of_spine(array, pieces)
+            Runs::of_spine(array, pieces)
         } else {
-            View::new(array, pieces)
+            Runs::new(array, pieces)
         }
     }
 }
@@ -172,15 +184,15 @@ impl Mutator {
         count: usize,
     ) -> Cursor<'_, E> {
         Cursor {
-            // SAFETY: the range lies in the array, as this function asks; the mutator is borrowed.
+            // SAFETY: the range lies in the array, as the caller promises; the mutator is borrowed.
             place: unsafe { Place::new::<E>(self, array, index, count) },
             base: self.record().base,
             element: PhantomData,
         }
     }
 
-    /// A cursor over `count` elements from `index` on, for stores. Like an allocation, this may collect, and may find no
-    /// memory.
+    /// A cursor over `count` elements from `index` on, for stores. Like an allocation, this may collect, and it fails
+    /// when there is no memory.
     ///
     /// # Safety
     /// As for [`Mutator::cursor`]; and other references that this thread holds outside of root slots are not used again.
@@ -191,13 +203,13 @@ impl Mutator {
         index: usize,
         count: usize,
     ) -> Result<CursorMut<'_, E>, OutOfMemory> {
-        // SAFETY: the range lies in the array, as this function asks.
-        let is_whole = unsafe { self.whole::<E>(array, index, count) }.is_some();
+        // SAFETY: the range lies in the array, as the caller promises.
+        let is_whole = unsafe { self.near::<E>(array, index, count) }.is_some();
         let array = if is_whole {
             array
         } else {
-            // SAFETY: as this function asks.
-            unsafe { self.stock_for::<E>(array, index, count) }?
+            // SAFETY: the range lies in the array, as the caller promises.
+            unsafe { self.fill_stock_for_elements::<E>(array, index, count) }?
         };
         // SAFETY: the range lies in the array, which is where it was or was rooted; the mutator is borrowed.
         let place = unsafe { Place::new::<E>(self, array, index, count) };
@@ -210,39 +222,27 @@ impl Mutator {
         })
     }
 
-    /// Fills the stock for stores into all elements of a range; where the array is then.
+    /// Allocates an array of `length` elements, which `fill` writes before anybody else sees the array. The elements
+    /// are null or zero at first. `fill` may do what a [`CursorMut`] lets it: nothing that would collect.
     ///
     /// # Safety
-    /// As for [`Mutator::cursor_mut`].
-    pub(super) unsafe fn stock_for<E: Element>(
+    /// What [`Mutator::allocate_raw`] asks of an array; `id` has elements of `E`.
+    #[inline(always)]
+    pub unsafe fn allocate_array_by_cursor<E: Element>(
         &mut self,
-        array: Address,
-        index: usize,
-        count: usize,
+        id: TypeId,
+        length: u32,
+        fill: impl FnOnce(&mut CursorMut<'_, E>),
     ) -> Result<Address, OutOfMemory> {
-        let (offset, bytes) = (index * E::BYTES, count * E::BYTES);
-        // SAFETY: the range lies in the array, as this function asks.
-        unsafe { self.stock_bytes(array, offset, bytes, Contents::of(E::SLOTS)) }
-    }
-
-    /// As [`Mutator::stock_for`], of a range of bytes.
-    ///
-    /// # Safety
-    /// As for [`Mutator::cursor_mut`], and the elements of the array are slots if `contents` says so.
-    pub(super) unsafe fn stock_bytes(
-        &mut self,
-        array: Address,
-        offset: usize,
-        bytes: usize,
-        contents: Contents,
-    ) -> Result<Address, OutOfMemory> {
-        // SAFETY: a valid reference, as this function asks; the array has the range wherever it lies.
-        let [array] = unsafe {
-            self.stock([Value::reference(array)], contents, |mutator, [array]| {
-                mutator.view(address(*array)).tainted(offset, bytes, true)
-            })
-        }?;
-        Ok(address(array))
+        let bytes = array_bytes(length, E::BYTES.trailing_zeros());
+        // SAFETY: the type and the bytes that follow from it; other references are not used again, as the caller
+        // promises.
+        let array =
+            unsafe { self.allocate_raw(NewObject::array(id, length, bytes), Fresh::Zeroed) }?;
+        // SAFETY: all elements of the fresh array.
+        let mut cursor = unsafe { self.cursor_mut(array, 0, length as usize) }?;
+        fill(&mut cursor);
+        Ok(cursor.place.array)
     }
 }
 
@@ -317,12 +317,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
         self.index()..self.place.last
     }
 
-    /// The array, which may have moved when the cursor was opened.
-    pub(super) fn array(&self) -> Address {
-        self.place.array
-    }
-
-    /// What the next element is; `None` behind the last. The cursor stays.
+    /// The item of the next element, where the cursor stays; `None` behind the last element.
     #[inline(always)]
     pub fn load(&self) -> Option<E::Item> {
         let mut place = self.place;
@@ -334,7 +329,8 @@ impl<'m, E: Element> CursorMut<'m, E> {
         Some(unsafe { E::read_at(place.next, place.mutator.record().base) })
     }
 
-    /// Stores into the next element, through the barrier, and goes on. False behind the last: nothing is stored.
+    /// Stores into the next element, through the barrier, and goes on to the one after it. Behind the last element it
+    /// stores nothing, and the result is false.
     ///
     /// # Safety
     /// The item is valid and, as an immediate, fits the slot format.
@@ -345,7 +341,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
                 if self.place.next == self.place.end && self.place.end_index == self.place.last {
                     return false;
                 }
-                (self.place, self.writable, self.zero) = piece_to_write::<E>(self.place);
+                (self.place, self.writable, self.zero) = next_run_to_write::<E>(self.place);
             }
             if self.zero {
                 if E::is_zero(item) {
@@ -354,7 +350,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
                     self.writable = self.place.next;
                     return true;
                 }
-                (self.place, self.writable) = instantiate::<E>(self.place);
+                (self.place, self.writable) = untaint_rest_of_run::<E>(self.place);
                 self.zero = false;
             }
         }
@@ -362,7 +358,7 @@ impl<'m, E: Element> CursorMut<'m, E> {
         let at = self.place.next;
         self.place.next = at.add(E::BYTES);
         // SAFETY: an element of the range, which stays in place while the mutator is borrowed, in a part that is the
-        // array's alone; the item is valid, as this function asks.
+        // array's alone; the item is valid, as the caller promises.
         unsafe { E::write_at(at, self.place.mutator.record().base, item) };
         if E::SLOTS {
             self.place.mutator.dirty(at);
@@ -371,14 +367,14 @@ impl<'m, E: Element> CursorMut<'m, E> {
     }
 }
 
-/// The piece of the next element, up to where it may be written, and whether all of it is zero and must not be. What is
+/// The run of the next element, up to where it may be written, and whether all of it is zero and must not be. What is
 /// shared is the array's alone then.
 #[cold]
 #[inline(never)]
-fn piece_to_write<E: Element>(mut place: Place<'_>) -> (Place<'_>, Address, bool) {
+fn next_run_to_write<E: Element>(mut place: Place<'_>) -> (Place<'_>, Address, bool) {
     let index = place.index(E::BYTES);
     let bytes = (place.last - index) * E::BYTES;
-    let run = find::<E>(place.mutator, place.array, index * E::BYTES, bytes);
+    let run = find_run::<E>(place.mutator, place.array, index * E::BYTES, bytes);
     place.next = run.at;
     place.end = run.at.add(run.bytes);
     place.end_index = index + run.bytes / E::BYTES;
@@ -386,7 +382,7 @@ fn piece_to_write<E: Element>(mut place: Place<'_>) -> (Place<'_>, Address, bool
         return (place, place.next, true);
     }
     if !run.writable {
-        let (place, writable) = instantiate::<E>(place);
+        let (place, writable) = untaint_rest_of_run::<E>(place);
         return (place, writable, false);
     }
     (place, place.end, false)
@@ -395,16 +391,16 @@ fn piece_to_write<E: Element>(mut place: Place<'_>) -> (Place<'_>, Address, bool
 /// The place in a part that is the array's alone from now on, and up to where it may be written.
 #[cold]
 #[inline(never)]
-fn instantiate<E: Element>(mut place: Place<'_>) -> (Place<'_>, Address) {
+fn untaint_rest_of_run<E: Element>(mut place: Place<'_>) -> (Place<'_>, Address) {
     let index = place.index(E::BYTES);
     let bytes = place.end.offset_from(place.next);
-    let run = find::<E>(place.mutator, place.array, index * E::BYTES, bytes);
+    let run = find_run::<E>(place.mutator, place.array, index * E::BYTES, bytes);
     let contents = Contents::of(E::SLOTS);
     // SAFETY: the run is one of the array; the cursor was opened with a stock for the range.
     place.next = unsafe {
         place
             .mutator
-            .writable(place.array, &run, contents, Filling::Same)
+            .untaint_run(place.array, &run, contents, Filling::Same)
     };
     place.end = place.next.add(bytes);
     (place, place.end)

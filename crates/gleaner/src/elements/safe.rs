@@ -8,14 +8,16 @@ use std::ptr::NonNull;
 use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
 
-use super::copy::{Copied, check_range, kind};
-use super::{Cursor, Number};
+use super::checks::{check_range, kind};
+use super::copy::Copied;
+use super::cursor::Cursor;
+use super::element::Number;
 use crate::body::OutOfMemory;
 use crate::scope::{Local, Scope};
 
 impl Scope<'_> {
-    /// Makes element `index` of an array of references what `new` is, if it is what `expected` is; whether it was.
-    /// Mutators may race for it. Like an allocation, this may collect, and may find no memory.
+    /// Sets element `index` of an array of references to `new` if it is `expected`. The result is whether it was.
+    /// Mutators may race for the element. Like an allocation, this may collect, and it fails when there is no memory.
     pub fn compare_exchange(
         &mut self,
         array: Local<'_>,
@@ -33,8 +35,9 @@ impl Scope<'_> {
         Ok(done?.is_ok())
     }
 
-    /// Writes `new` to element `index` of an array of these numbers, if it is `expected`; else the inner error is what it
-    /// is. Mutators may race for it. Like an allocation, this may collect, and may find no memory.
+    /// Writes `new` to element `index` of an array of these numbers if the element is `expected`. If it is not, the
+    /// inner error is what the element is. Mutators may race for the element. Like an allocation, this may collect, and
+    /// it fails when there is no memory.
     pub fn compare_exchange_number<T: Number>(
         &mut self,
         array: Local<'_>,
@@ -50,8 +53,8 @@ impl Scope<'_> {
         }
     }
 
-    /// Makes `count` elements of an array of references, from `index` on, what `value` is. Like an allocation, this may
-    /// collect, and may find no memory.
+    /// Sets `count` elements of an array of references, from `index` on, to what `value` holds. Like an allocation,
+    /// this may collect, and it fails when there is no memory.
     pub fn fill(
         &mut self,
         array: Local<'_>,
@@ -69,7 +72,7 @@ impl Scope<'_> {
     }
 
     /// Writes `number` to `count` elements of an array of such numbers, from `index` on. Like an allocation, this may
-    /// collect, and may find no memory.
+    /// collect, and it fails when there is no memory.
     pub fn fill_numbers<T: Number>(
         &mut self,
         array: Local<'_>,
@@ -109,7 +112,7 @@ impl Scope<'_> {
         unsafe { self.shared().cursor(object, index, count) }
     }
 
-    /// Copies numbers of an array, from `index` on, to a buffer. Of a number that another mutator writes meanwhile, either
+    /// Copies numbers of an array, from `index` on, to a buffer. If another mutator writes a number meanwhile, either
     /// value is copied.
     pub fn read_elements<T: Number>(&self, array: Local<'_>, index: usize, into: &mut [T]) {
         let numbers = self.numbers::<T>(array, index, into.len());
@@ -118,8 +121,8 @@ impl Scope<'_> {
             .for_each(|(into, number)| *into = number);
     }
 
-    /// Copies numbers to the elements of an array from `index` on. Like an allocation, this may collect, and may find no
-    /// memory.
+    /// Copies numbers to the elements of an array from `index` on. Like an allocation, this may collect, and it fails
+    /// when there is no memory.
     pub fn write_elements<T: Number>(
         &mut self,
         array: Local<'_>,
@@ -136,9 +139,9 @@ impl Scope<'_> {
         Ok(())
     }
 
-    /// Copies `count` elements from index `from_index` of one array to index `to_index` of another, or of the same one;
-    /// the ranges may overlap. Both arrays are of references, or both have elements of the same size. Like an allocation,
-    /// this may collect, and may find no memory.
+    /// Copies `count` elements from index `from_index` of one array to index `to_index` of the same or another array.
+    /// The ranges may overlap. Both arrays are of references, or both have elements of the same size. Like an
+    /// allocation, this may collect, and it fails when there is no memory.
     pub fn copy_elements(
         &mut self,
         from: Local<'_>,
@@ -165,10 +168,10 @@ impl Scope<'_> {
         unsafe { self.mutator().copy_between(from, to, indices, copied) }
     }
 
-    /// Where the elements of an array without references lie, and how many bytes they have, if the array never moves:
-    /// for calls that fill or read a buffer. The pointer is good as long as the array lives; what others do with the
-    /// elements meanwhile is the caller's affair. `None` for what may move, and for an array in pieces: allocate it by a type
-    /// that is pinned.
+    /// The address of the first element of an array without references, and the bytes of all its elements. `None` if
+    /// the array may move, or lies in pieces: allocate it by a pinned type. It is for calls that fill or read a buffer.
+    /// The pointer is valid as long as the array lives. The caller decides what others may do with the elements
+    /// meanwhile.
     pub fn pinned_elements(&self, array: Local<'_>) -> Option<(NonNull<u8>, usize)> {
         // SAFETY: a local refers to a valid object.
         unsafe { self.shared().pinned_elements_raw(self.object(array)) }

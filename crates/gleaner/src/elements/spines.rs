@@ -4,17 +4,14 @@
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
-use gleaner_mem::object_model::TypeId;
-use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::LARGE_BYTES;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::arrays::{Contents, Filling};
 use gleaner_plans::scavenge::collect::Extent;
 
-use crate::array_head::begin_array;
 use crate::body::{OutOfMemory, with_heap};
-
 use crate::mutator::Mutator;
+use crate::new_object::NewObject;
 
 /// How long an array lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,19 +23,24 @@ pub(crate) enum Life {
 }
 
 impl Mutator {
-    /// An array in pieces (PLDI 2010, section 5.1, array allocation): `whole` bytes if it were in one, `elements` bytes of
-    /// elements.
+    /// An array in pieces (PLDI 2010, section 5.1, array allocation): `whole` bytes if it were in one, `elements` bytes
+    /// of elements.
     ///
     /// # Safety
-    /// As for [`Mutator::allocate_array_raw`].
-    pub(crate) unsafe fn spine(
+    /// What [`Mutator::allocate_raw`] asks, of an array that is cut; its elements take `elements` bytes, and are slots if
+    /// `contents` says so.
+    pub(crate) unsafe fn allocate_spine(
         &mut self,
-        id: TypeId,
-        length: u32,
-        (whole, elements, contents): (usize, usize, Contents),
+        new: NewObject,
+        (elements, contents): (usize, Contents),
         fresh: Fresh,
         life: Life,
     ) -> Result<Address, OutOfMemory> {
+        let NewObject {
+            id,
+            length,
+            bytes: whole,
+        } = new;
         let (pieces, record) = (self.record().pieces, self.record_place());
         let bytes = pieces.spine_bytes(elements);
         let place = with_heap!(&self.shared.kind, heap => heap.spine_place(elements));
@@ -54,21 +56,22 @@ impl Mutator {
         loop {
             if own > 0 && is_first {
                 self.assert_may_collect("an allocation");
-                // SAFETY: this thread's mutator, inside the gate; other references are not used again, as asked.
+                // SAFETY: this thread's mutator, inside the gate; other references are not used again, as the caller
+                // promises.
                 with_heap!(&self.shared.kind, heap => unsafe {
                     heap.before_stock(record, contents, own);
                 });
             }
             let in_buffer = match place {
-                Place::Anywhere => self.buffer_room(bytes, LARGE_BYTES, Fresh::Zeroed),
+                Place::Anywhere => self.take_from_buffer(bytes, LARGE_BYTES, Fresh::Zeroed),
                 _ => None,
             };
             let spine = match in_buffer {
                 Some(spine) => spine,
                 None => {
-                    with_heap!(&self.shared.kind, heap => heap.check_request(id, Some(length), whole));
+                    with_heap!(&self.shared.kind, heap => heap.check_request(id, length, whole));
                     if is_first {
-                        self.room_slowly_of(bytes, place, Fresh::Zeroed)?
+                        self.refill_for_spine(bytes, place)?
                     } else {
                         // SAFETY: this thread's mutator, inside the gate.
                         with_heap!(&self.shared.kind, heap => unsafe {
@@ -81,10 +84,10 @@ impl Mutator {
             is_first = false;
             // SAFETY: fresh memory of this mutator, with room for the spine, which reads as zero.
             unsafe {
-                begin_array(spine, Header::fresh_spine(id), length);
+                new.write_head(spine, Header::fresh_spine(id));
                 pieces.begin(spine, elements);
             }
-            // SAFETY: this thread's mutator, inside the gate; the spine is its own, and has so many arraylets. Nothing
+            // SAFETY: this thread's mutator, inside the gate; the spine is its own, and has `own` arraylets. Nothing
             // collects between here and the end, so it is young.
             let is_complete = with_heap!(&self.shared.kind, heap => unsafe {
                 let filling = if fresh == Fresh::Unwritten {
@@ -107,7 +110,7 @@ impl Mutator {
                     counts.spines += 1;
                     counts.parts += pieces.arraylets(elements) as u64;
                 });
-                self.count_array(id, length, bytes);
+                self.count_array(new, bytes);
                 return Ok(spine);
             }
             // SAFETY: this thread's mutator, inside the gate; the spine is not used again.
@@ -120,38 +123,16 @@ impl Mutator {
         }
     }
 
-    /// As [`Mutator::allocate_array_raw`], and the array lives as long as its heap. One in pieces has all its arraylets from
-    /// the start, and keeps them to itself (PLDI 2010, section 5.2): no store into it takes memory, whatever it holds.
-    /// Each takes one of the heap's handles, of which there are some four million.
-    ///
-    /// # Safety
-    /// As for [`Mutator::allocate_array_raw`].
-    pub unsafe fn allocate_array_immortal_raw(
-        &mut self,
-        id: TypeId,
-        length: u32,
-        bytes: usize,
-    ) -> Result<Address, OutOfMemory> {
-        // SAFETY: a type of this heap, as asked.
-        let cut = with_heap!(&self.shared.kind, heap => unsafe { heap.cut(id, length) });
-        // SAFETY: as this function asks.
-        let array = unsafe {
-            match cut {
-                Some((elements, slots)) => {
-                    let room = (bytes, elements, Contents::of(slots));
-                    self.spine(id, length, room, Fresh::Zeroed, Life::Immortal)
-                }
-                None => self.allocate_array_raw(id, length, bytes),
-            }
-        }?;
-        self.keep(array, bytes)
-    }
-
-    /// Has an object of so many bytes live as long as the heap, by a handle that is never dropped.
-    pub(crate) fn keep(&mut self, object: Address, bytes: usize) -> Result<Address, OutOfMemory> {
-        let value = [Value::reference(object)];
-        let kept = with_heap!(&self.shared.kind, heap => heap.handles.create(&value));
-        kept.map(|_| object).ok_or(OutOfMemory { bytes })
+    /// Memory for a spine that the buffer does not have, as `refill_or_collect` gives it. The array was checked.
+    #[cold]
+    fn refill_for_spine(&mut self, bytes: usize, place: Place) -> Result<Address, OutOfMemory> {
+        self.assert_may_collect("an allocation");
+        let record = self.record_place();
+        // SAFETY: this thread's mutator, inside the gate, which was asserted.
+        with_heap!(&self.shared.kind, heap => unsafe {
+            heap.allocate_slowly(record, bytes, place, Fresh::Zeroed)
+        })
+        .ok_or(OutOfMemory { bytes })
     }
 
     /// Whether an array in pieces is immortal.
@@ -159,7 +140,7 @@ impl Mutator {
     /// # Safety
     /// `array` is a valid reference to an array.
     pub(super) unsafe fn is_immortal(&self, array: Address) -> bool {
-        // SAFETY: an array, as asked.
+        // SAFETY: an array, as the caller promises.
         unsafe { header::load(array, Ordering::Relaxed) }.is_immortal()
     }
 }

@@ -6,7 +6,9 @@ use crate::again::path;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
-use gleaner::raw::{Address, Arrays, CutArrays, In, Shape, TypeId, Value, Wide, array_bytes};
+use gleaner::raw::{
+    Address, Arrays, CutArrays, Fresh, In, NewObject, Shape, TypeId, Value, Wide, array_bytes,
+};
 use gleaner::{Heap, Mutator, References};
 
 /// What a child does.
@@ -61,7 +63,7 @@ fn array_type(heap: &Heap, kind: Kind) -> TypeId {
 fn allocate(mutator: &mut Mutator, id: TypeId, length: u32, element: usize) -> Address {
     let bytes = array_bytes(length, element.trailing_zeros());
     // SAFETY: a type of this heap, with elements of so many bytes; no other reference is held outside of a root.
-    unsafe { mutator.allocate_array_raw(id, length, bytes) }.unwrap()
+    unsafe { mutator.allocate_raw(NewObject::array(id, length, bytes), Fresh::Zeroed) }.unwrap()
 }
 
 /// Stores and loads elements at the ends of all pieces.
@@ -405,7 +407,8 @@ fn a_process_without_mappings_is_told_so() {
         loop {
             // SAFETY: a type of this heap; the list so far is in the root, and the array is not lost by the store.
             unsafe {
-                let Ok(array) = mutator.allocate_array_initialized_raw(id, 1, array_bytes(1, 3))
+                let Ok(array) = mutator
+                    .allocate_raw(NewObject::array(id, 1, array_bytes(1, 3)), Fresh::Unwritten)
                 else {
                     return count;
                 };

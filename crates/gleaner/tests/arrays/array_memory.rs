@@ -8,7 +8,7 @@ mod used;
 
 use crate::again::path;
 use crate::cases::in_a_child;
-use gleaner::raw::{Address, Shape, TypeId, Value, array_bytes};
+use gleaner::raw::{Address, Fresh, NewObject, Shape, TypeId, Value, array_bytes};
 use gleaner::{Elements, Heap, Mutator};
 
 /// Runs `body` in heaps with these options, one after the other in a child.
@@ -353,7 +353,10 @@ fn options_of_arrays_may_come_in_any_order() {
         unsafe {
             for (length, expected) in [(64, false), (65, true)] {
                 let array = mutator
-                    .allocate_array_raw(bytes, length, array_bytes(length, 0))
+                    .allocate_raw(
+                        NewObject::array(bytes, length, array_bytes(length, 0)),
+                        Fresh::Zeroed,
+                    )
                     .unwrap();
                 assert_eq!(mutator.is_cut(array), expected, "{length} bytes");
             }
@@ -458,7 +461,9 @@ fn one_piece(options: &str) {
             // SAFETY: array types and the bytes that follow; what is needed later is in the root.
             unsafe {
                 mutator.with_roots([Value::NULL], |mutator, [root]| {
-                    let array = mutator.allocate_array_raw(id, length, whole_bytes).unwrap();
+                    let array = mutator
+                        .allocate_raw(NewObject::array(id, length, whole_bytes), Fresh::Zeroed)
+                        .unwrap();
                     let found = shown(mutator, array, numbers);
                     let expected = !is_excluded && bytes > first_n;
                     assert_eq!(found == Shown::Cut, expected, "{what}: {found:?}");
@@ -467,7 +472,7 @@ fn one_piece(options: &str) {
                         assert_eq!(found, Shown::Pinned, "{what}");
                     }
                     let array = mutator
-                        .allocate_array_pinned_raw(id, length, whole_bytes)
+                        .allocate_pinned_raw(NewObject::array(id, length, whole_bytes))
                         .unwrap();
                     root.set(Value::reference(array));
                     assert_eq!(

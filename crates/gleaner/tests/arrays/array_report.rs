@@ -2,7 +2,9 @@
 //! on both sides of N; what lives of known arrays is found, as they lie and as they would lie; and nothing is counted that
 //! was not asked for.
 
-use gleaner::raw::{Address, Counted, In, Shape, TypeId, Value, Wide, array_bytes};
+use gleaner::raw::{
+    Address, Counted, Fresh, In, NewObject, Shape, TypeId, Value, Wide, array_bytes,
+};
 use gleaner::report::{Access, Living};
 use gleaner::{ArrayReport, Heap, Mutator};
 
@@ -40,7 +42,10 @@ fn counted(
         // SAFETY: a type of this heap and the size that follows from it; the array is in a root.
         unsafe {
             mutator.with_roots([Value::NULL], |mutator, [root]| {
-                let array = mutator.allocate_array_raw(id, length, array_bytes(length, log2));
+                let array = mutator.allocate_raw(
+                    NewObject::array(id, length, array_bytes(length, log2)),
+                    Fresh::Zeroed,
+                );
                 root.set(Value::reference(array.unwrap()));
                 body(mutator, &|| root.get().as_object().unwrap());
                 mutator.array_report().unwrap()
@@ -171,7 +176,10 @@ fn copies_are_counted_with_what_they_share_or_could() {
             let mut all = all.unwrap();
             while all.store(1) {}
             mutator.with_roots([Value::NULL], |mutator, [other]| {
-                let made = mutator.allocate_array_raw(id, length, array_bytes(length, 0));
+                let made = mutator.allocate_raw(
+                    NewObject::array(id, length, array_bytes(length, 0)),
+                    Fresh::Zeroed,
+                );
                 other.set(Value::reference(made.unwrap()));
                 let to = || other.get().as_object().unwrap();
                 // 6 bytes within N, and beyond it 250 that are not shared, 2 arraylets that may be, 50.
@@ -231,8 +239,10 @@ fn a_census_finds_what_lives_of_each_type() {
                 for (root, (id, length, log2)) in roots.iter().zip(wanted) {
                     // The first of them dies.
                     for _ in 0..2 {
-                        let made =
-                            mutator.allocate_array_raw(id, length, array_bytes(length, log2));
+                        let made = mutator.allocate_raw(
+                            NewObject::array(id, length, array_bytes(length, log2)),
+                            Fresh::Zeroed,
+                        );
                         root.set(Value::reference(made.unwrap()));
                     }
                 }
@@ -316,7 +326,9 @@ fn a_census_comes_with_each_collection_of_everything_and_so_many_bytes() {
         // SAFETY: types of this heap and their sizes; nothing is used again.
         unsafe {
             for _ in 0..(1 << 20) / 64 {
-                mutator.allocate_raw(node, 64).unwrap();
+                mutator
+                    .allocate_raw(NewObject::structure(node, 64), Fresh::Zeroed)
+                    .unwrap();
             }
         }
         let full = mutator.totals().full_collections;
@@ -325,7 +337,10 @@ fn a_census_comes_with_each_collection_of_everything_and_so_many_bytes() {
         unsafe {
             for _ in 0..8 {
                 mutator
-                    .allocate_array_raw(bytes, 1 << 17, array_bytes(1 << 17, 0))
+                    .allocate_raw(
+                        NewObject::array(bytes, 1 << 17, array_bytes(1 << 17, 0)),
+                        Fresh::Zeroed,
+                    )
                     .unwrap();
             }
         }
@@ -350,7 +365,10 @@ fn what_threads_did_that_are_gone_is_in_the_report() {
         // SAFETY: a type of this heap and its size; the array has the element, and is not used behind the store.
         unsafe {
             let array = mutator
-                .allocate_array_raw(bytes, 1000, array_bytes(1000, 0))
+                .allocate_raw(
+                    NewObject::array(bytes, 1000, array_bytes(1000, 0)),
+                    Fresh::Zeroed,
+                )
                 .unwrap();
             mutator
                 .store_element_in::<In<Counted, u8>>(array, 100, 1)
@@ -378,7 +396,7 @@ fn without_the_option_there_is_no_report() {
         // SAFETY: a type of this heap and its size; the array has the element.
         unsafe {
             let array = mutator
-                .allocate_array_raw(bytes, 9, array_bytes(9, 0))
+                .allocate_raw(NewObject::array(bytes, 9, array_bytes(9, 0)), Fresh::Zeroed)
                 .unwrap();
             assert_eq!(mutator.load_element_in::<In<Counted, u8>>(array, 8), 0);
         }

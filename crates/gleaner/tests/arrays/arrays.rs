@@ -1,7 +1,7 @@
 //! Bulk copies, and allocation with all fields given: under both slot formats, with the verifier and poison, and with a
 //! collection at every allocation.
 
-use gleaner::raw::{Address, FIELDS, Shape, Value, array_bytes};
+use gleaner::raw::{Address, FIELDS, Fresh, NewObject, Shape, Value, array_bytes};
 use gleaner::{Elements, Heap, Local, Mutator, OutOfMemory, References, Scope, Structure};
 
 const FORMATS: [References; 2] = [References::Wide, References::Compressed];
@@ -157,7 +157,10 @@ fn the_raw_copy_is_the_same() {
         // SAFETY: what is needed over an allocation is in a root, and the indexes are inside.
         unsafe {
             let text = mutator
-                .allocate_array_raw(bytes, 10, array_bytes(10, 0))
+                .allocate_raw(
+                    NewObject::array(bytes, 10, array_bytes(10, 0)),
+                    Fresh::Zeroed,
+                )
                 .unwrap();
             let digits: [u8; 10] = std::array::from_fn(|index| index as u8);
             mutator.write_elements(text, 0, &digits).unwrap();
@@ -166,7 +169,10 @@ fn the_raw_copy_is_the_same() {
             assert_eq!(found, [0, 1, 0, 1, 2, 3, 4, 5, 6, 7]);
             mutator.with_roots([Value::reference(text), Value::NULL], |mutator, roots| {
                 let array = mutator
-                    .allocate_array_raw(list, 4, array_bytes(4, log2))
+                    .allocate_raw(
+                        NewObject::array(list, 4, array_bytes(4, log2)),
+                        Fresh::Zeroed,
+                    )
                     .unwrap();
                 roots[1].set(Value::reference(array));
                 mutator.store_element_raw(array, 0, roots[0].get()).unwrap();
@@ -296,7 +302,7 @@ fn large_arrays_of_given_elements_are_not_zeroed_first() {
     // SAFETY: an array of numbers, which nobody uses after an allocation.
     unsafe {
         let used = mutator
-            .allocate_array_initialized_raw(words, LENGTH, bytes)
+            .allocate_raw(NewObject::array(words, LENGTH, bytes), Fresh::Unwritten)
             .unwrap();
         assert_eq!(mutator.length_raw(used), LENGTH);
         mutator
@@ -305,12 +311,14 @@ fn large_arrays_of_given_elements_are_not_zeroed_first() {
         // Its memory is free again, and is taken by the next.
         mutator.collect(false);
         let unwritten = mutator
-            .allocate_array_initialized_raw(words, LENGTH, bytes)
+            .allocate_raw(NewObject::array(words, LENGTH, bytes), Fresh::Unwritten)
             .unwrap();
         assert_eq!(unwritten, used);
         assert_ne!(first(&mutator, unwritten), 0, "zeroed for nothing");
         mutator.collect(false);
-        let zeroed = mutator.allocate_array_raw(words, LENGTH, bytes).unwrap();
+        let zeroed = mutator
+            .allocate_raw(NewObject::array(words, LENGTH, bytes), Fresh::Zeroed)
+            .unwrap();
         assert_eq!((zeroed, first(&mutator, zeroed)), (used, 0));
     }
 }
@@ -329,7 +337,7 @@ fn the_bytes_behind_the_elements_of_an_array_are_zero() {
         // SAFETY: arrays of bytes, all of which are written; the bytes up to their ends are read.
         unsafe {
             let array = mutator
-                .allocate_array_initialized_raw(bytes, length, size)
+                .allocate_raw(NewObject::array(bytes, length, size), Fresh::Unwritten)
                 .unwrap();
             dirty += usize::from(mutator.load_element_in::<u8>(array, 0) != 0);
             mutator
@@ -360,11 +368,15 @@ fn initialized_allocation_leaves_the_buffer_zero() {
     for _ in 0..50_000 {
         // SAFETY: every field is written, or the next allocation is of the other kind and finds zeros.
         unsafe {
-            let object = mutator.allocate_initialized_raw(pair, 24).unwrap();
+            let object = mutator
+                .allocate_raw(NewObject::structure(pair, 24), Fresh::Unwritten)
+                .unwrap();
             mutator.store_raw(object, FIELDS, Value::immediate(1));
             mutator.store_raw(object, 12, Value::NULL);
             object.add(16).ptr::<u64>().write(u64::MAX);
-            let zeroed = mutator.allocate_raw(pair, 24).unwrap();
+            let zeroed = mutator
+                .allocate_raw(NewObject::structure(pair, 24), Fresh::Zeroed)
+                .unwrap();
             assert_eq!(zeroed.add(8).ptr::<[u64; 2]>().read(), [0, 0]);
         }
     }
@@ -387,10 +399,19 @@ fn refused(from: (usize, u32), to: (usize, u32), count: u32) -> String {
     // SAFETY: types of this heap with their sizes: ten elements, and a structure. Nothing is collected: there is room.
     let objects = unsafe {
         [
-            mutator.allocate_array_raw(types[0], 10, array_bytes(10, 3)),
-            mutator.allocate_array_raw(types[1], 10, array_bytes(10, 0)),
-            mutator.allocate_array_raw(types[2], 10, array_bytes(10, 3)),
-            mutator.allocate_raw(types[3], 32),
+            mutator.allocate_raw(
+                NewObject::array(types[0], 10, array_bytes(10, 3)),
+                Fresh::Zeroed,
+            ),
+            mutator.allocate_raw(
+                NewObject::array(types[1], 10, array_bytes(10, 0)),
+                Fresh::Zeroed,
+            ),
+            mutator.allocate_raw(
+                NewObject::array(types[2], 10, array_bytes(10, 3)),
+                Fresh::Zeroed,
+            ),
+            mutator.allocate_raw(NewObject::structure(types[3], 32), Fresh::Zeroed),
         ]
     }
     .map(Result::unwrap);

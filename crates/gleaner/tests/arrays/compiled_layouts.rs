@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use crate::random::Rng;
 use gleaner::Heap;
 use gleaner::raw::{
-    AnyArrays, Compressed, CutArrays, Element, In, Layout, Number, Shape, TypeId, Value,
-    WholeArrays, Wide, array_bytes,
+    AnyArrays, Compressed, CutArrays, Element, Fresh, In, Layout, NewObject, Number, Shape, TypeId,
+    Value, WholeArrays, Wide, array_bytes,
 };
 
 /// Arrays of a program, and elements of each beyond several arraylets.
@@ -30,7 +30,9 @@ fn numbers<L: Layout, T: Number + PartialEq + Debug>(heap: &Heap, seed: u64, of:
         unsafe {
             for root in roots {
                 let bytes = array_bytes(length, log2);
-                let made = mutator.allocate_array_raw(id, length, bytes).unwrap();
+                let made = mutator
+                    .allocate_raw(NewObject::array(id, length, bytes), Fresh::Zeroed)
+                    .unwrap();
                 root.set(Value::reference(made));
             }
             for _ in 0..STEPS {
@@ -147,13 +149,13 @@ fn references<L: Layout, F: Element<Item = Value>>(heap: &Heap, seed: u64) {
         unsafe {
             let bytes = array_bytes(LENGTH as u32, F::BYTES.trailing_zeros());
             let made = mutator
-                .allocate_array_raw(list, LENGTH as u32, bytes)
+                .allocate_raw(NewObject::array(list, LENGTH as u32, bytes), Fresh::Zeroed)
                 .unwrap();
             root.set(Value::reference(made));
             for step in 0..STEPS as u64 {
                 let index = rng.below(LENGTH);
                 let made = mutator
-                    .allocate_array_raw(word, 1, array_bytes(1, 3))
+                    .allocate_raw(NewObject::array(word, 1, array_bytes(1, 3)), Fresh::Zeroed)
                     .unwrap();
                 mutator.store_element_in::<u64>(made, 0, step).unwrap();
                 let value = Value::reference(made);
@@ -252,7 +254,10 @@ fn long<L: Layout>(options: &str) {
         // SAFETY: an array of such numbers, which is in a root, with these elements; there is no other thread.
         unsafe {
             let made = mutator
-                .allocate_array_raw(id, length, array_bytes(length, 1))
+                .allocate_raw(
+                    NewObject::array(id, length, array_bytes(length, 1)),
+                    Fresh::Zeroed,
+                )
                 .unwrap();
             root.set(Value::reference(made));
             let array = || root.get().as_object().unwrap();

@@ -3,7 +3,8 @@
 //! and mutators that race for one element.
 
 use gleaner::raw::{
-    Address, Compressed, Element, Object, Shape, SlotFormat, Value, Wide, array_bytes,
+    Address, Compressed, Element, Fresh, NewObject, Object, Shape, SlotFormat, Value, Wide,
+    array_bytes,
 };
 use gleaner::{Elements, Heap, Mutator, Number, References};
 
@@ -25,7 +26,8 @@ const LENGTH: usize = 1000;
 /// What a store puts into a root's array: a young box that holds `number`.
 unsafe fn boxed(mutator: &mut Mutator, of: gleaner::raw::TypeId, number: u64) -> Address {
     // SAFETY: a structure of 16 bytes.
-    let made = unsafe { mutator.allocate_raw(of, 16) }.unwrap();
+    let made =
+        unsafe { mutator.allocate_raw(NewObject::structure(of, 16), Fresh::Zeroed) }.unwrap();
     // SAFETY: its field.
     unsafe { made.add(8).ptr::<u64>().write(number) };
     made
@@ -52,7 +54,7 @@ fn stored<F: SlotFormat + Element<Item = Value>>(
     unsafe {
         mutator.with_roots([Value::NULL], |mutator, [root]| {
             let array = mutator
-                .allocate_array_raw(list, LENGTH as u32, bytes)
+                .allocate_raw(NewObject::array(list, LENGTH as u32, bytes), Fresh::Zeroed)
                 .unwrap();
             root.set(Value::reference(array));
             mutator.collect(true);
@@ -169,7 +171,7 @@ fn numbers_in_all_ways<T: Number + PartialEq + std::fmt::Debug>(
     // SAFETY: an array of twenty such numbers, which is in a root where something may collect.
     unsafe {
         let array = mutator
-            .allocate_array_with::<T>(id, 20, |_, all| {
+            .allocate_array_by_window::<T>(id, 20, |_, all| {
                 assert_eq!(all, [zero; 20]);
                 all[19] = three;
             })
@@ -213,7 +215,7 @@ fn numbers_in_all_ways<T: Number + PartialEq + std::fmt::Debug>(
             assert!(mutator.pinned_elements_raw(array()).is_none());
         });
         let pinned = mutator
-            .allocate_array_pinned_raw(id, 20, array_bytes(20, log2))
+            .allocate_pinned_raw(NewObject::array(id, 20, array_bytes(20, log2)))
             .unwrap();
         let (first, bytes) = mutator.pinned_elements_raw(pinned).unwrap();
         assert_eq!(bytes, 20 * T::BYTES);
@@ -247,7 +249,7 @@ fn arrays_of_references_are_made_by_a_cursor() {
     // SAFETY: an array type, and integers, which are valid anywhere.
     unsafe {
         let array = mutator
-            .allocate_array_by::<Compressed>(list, 5, |cursor| {
+            .allocate_array_by_cursor::<Compressed>(list, 5, |cursor| {
                 for number in 0..3 {
                     assert!(cursor.store(Value::immediate(number)));
                 }
@@ -273,7 +275,7 @@ fn cursors_for_loads_go_beside_one_for_stores() {
     unsafe {
         mutator.with_roots([Value::NULL; 2], |mutator, [from, to]| {
             for root in [from, to] {
-                let made = mutator.allocate_array_with::<u32>(words, 9, |_, elements| {
+                let made = mutator.allocate_array_by_window::<u32>(words, 9, |_, elements| {
                     elements.copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 9]);
                 });
                 root.set(Value::reference(made.unwrap()));
@@ -428,7 +430,9 @@ fn empty_windows_behind_the_last_element_are_empty() {
             let bytes = array_bytes(length, 3);
             // SAFETY: a type of this heap and its size; the range ends where the array does.
             unsafe {
-                let array = mutator.allocate_array_raw(words, length, bytes).unwrap();
+                let array = mutator
+                    .allocate_raw(NewObject::array(words, length, bytes), Fresh::Zeroed)
+                    .unwrap();
                 let end = length as usize;
                 let looked = mutator.window::<u64, _>(array, end, 0, |view| view.len());
                 let changed = mutator.window_mut::<u64, _>(array, end, 0, |_, view| view.len());
@@ -474,7 +478,8 @@ fn what_young_and_promoted_arrays_share_stays_remembered() {
                 };
                 let at = |root: &std::cell::Cell<Value>| root.get().as_object().unwrap();
                 let bytes = array_bytes(LENGTH, 3);
-                let made = mutator.allocate_array_raw(list, LENGTH, bytes);
+                let made =
+                    mutator.allocate_raw(NewObject::array(list, LENGTH, bytes), Fresh::Zeroed);
                 old.set(Value::reference(made.unwrap()));
                 mutator.collect(false);
                 let number = boxed(mutator, leaf, 4711);
@@ -482,7 +487,8 @@ fn what_young_and_promoted_arrays_share_stays_remembered() {
                 stored.unwrap();
                 // The card that the store dirtied is clean afterwards: the arraylet is young, still.
                 mutator.collect(false);
-                let made = mutator.allocate_array_raw(list, LENGTH, bytes);
+                let made =
+                    mutator.allocate_raw(NewObject::array(list, LENGTH, bytes), Fresh::Zeroed);
                 young.set(Value::reference(made.unwrap()));
                 let copied = mutator.copy_elements_raw(at(old), 0, at(young), 0, LENGTH);
                 copied.unwrap();

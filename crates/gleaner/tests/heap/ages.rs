@@ -1,7 +1,7 @@
 //! How old objects become before they are promoted, small ones and large ones; and what a large object that becomes old
 //! in a scavenge refers to afterwards.
 
-use gleaner::raw::{Shape, Value, Wide, array_bytes};
+use gleaner::raw::{Fresh, NewObject, Shape, Value, Wide, array_bytes};
 use gleaner::{Elements, Generations, Heap, Structure};
 
 const MB: usize = 1 << 20;
@@ -121,11 +121,16 @@ fn a_large_object_that_becomes_old_has_cards_for_what_is_young() {
     // before the next one.
     unsafe {
         mutator.with_roots([Value::NULL], |mutator, roots| {
-            let one = mutator.allocate_raw(leaf, 16).unwrap();
+            let one = mutator
+                .allocate_raw(NewObject::structure(leaf, 16), Fresh::Zeroed)
+                .unwrap();
             one.add(8).store(4711);
             roots[0].set(Value::reference(one));
             let array = mutator
-                .allocate_array_initialized_raw(slots, LENGTH as u32, bytes)
+                .allocate_raw(
+                    NewObject::array(slots, LENGTH as u32, bytes),
+                    Fresh::Unwritten,
+                )
                 .unwrap();
             for index in 0..LENGTH {
                 mutator.initialize_element_in::<Wide>(array, index, roots[0].get());

@@ -3,7 +3,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gleaner::raw::{Address, Shape, TypeId, Value};
+use gleaner::raw::{Address, Fresh, NewObject, Shape, TypeId, Value};
 use gleaner::{Builder, Heap, Mutator, Structure, Zeroing};
 
 fn builder() -> Builder {
@@ -31,7 +31,7 @@ fn register(heap: &Heap) -> TypeId {
 
 fn allocate(mutator: &mut Mutator, id: TypeId) -> Address {
     // SAFETY: a type of this heap with so many bytes; no reference is kept over an allocation.
-    unsafe { mutator.allocate_raw(id, BYTES) }.unwrap()
+    unsafe { mutator.allocate_raw(NewObject::structure(id, BYTES), Fresh::Zeroed) }.unwrap()
 }
 
 /// What `body` says when it panics.
@@ -131,11 +131,13 @@ fn what_uses_the_heap_in_a_region_is_refused_by_name() {
             }),
             ("an allocation", |mutator, id, _| {
                 // SAFETY: in the region the call panics before it touches the heap.
-                let _ = unsafe { mutator.allocate_initialized_raw(id, BYTES) };
+                let _ = unsafe {
+                    mutator.allocate_raw(NewObject::structure(id, BYTES), Fresh::Unwritten)
+                };
             }),
             ("an allocation", |mutator, id, _| {
                 // SAFETY: in the region the call panics before it touches the heap.
-                let _ = unsafe { mutator.allocate_pinned_raw(id, BYTES) };
+                let _ = unsafe { mutator.allocate_pinned_raw(NewObject::structure(id, BYTES)) };
             }),
             ("a collection", |mutator, _, _| mutator.collect(false)),
             ("a walk", |mutator, _, _| mutator.walk(&mut |_| ())),

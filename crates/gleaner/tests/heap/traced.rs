@@ -8,7 +8,7 @@ mod shapes;
 
 use std::sync::atomic::Ordering;
 
-use gleaner::raw::{Address, FIELDS, Shape, Size, Trace, TypeId, Value};
+use gleaner::raw::{self, Address, FIELDS, NewObject, Shape, Size, Trace, TypeId, Value};
 use gleaner::{Heap, Mutator, OldPolicy, References, TypeError};
 use shapes::{FIRST, Form, Fresh, KINDS, Shapes};
 
@@ -45,7 +45,9 @@ impl Types {
     fn leaf(&self, mutator: &mut Mutator, number: u64) -> Value {
         // SAFETY: the callers have what they need in roots.
         unsafe {
-            let leaf = mutator.allocate_raw(self.leaf, 16).unwrap();
+            let leaf = mutator
+                .allocate_raw(NewObject::structure(self.leaf, 16), raw::Fresh::Zeroed)
+                .unwrap();
             word(leaf, FIELDS).write(number);
             Value::reference(leaf)
         }

@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner::raw::{
-    Address, FIELDS, LENGTH, Shape, Size, Trace, TypeId, Value, Visitor, tailed_bytes,
+    self, Address, FIELDS, LENGTH, NewObject, Shape, Size, Trace, TypeId, Value, Visitor,
+    tailed_bytes,
 };
 use gleaner::{Heap, Mutator, OutOfMemory, References};
 
@@ -241,15 +242,15 @@ impl Shapes {
         let has_tail = form.kind < MAPPED;
         // SAFETY: type and size fit each other; every byte is written below.
         unsafe {
-            let object = match (fresh, has_tail) {
-                (Fresh::Zeroed, true) => mutator.allocate_array_raw(id, length, bytes),
-                (Fresh::Zeroed, false) => mutator.allocate_raw(id, bytes),
-                (Fresh::Unwritten, true) => {
-                    mutator.allocate_array_initialized_raw(id, length, bytes)
-                }
-                (Fresh::Unwritten, false) => mutator.allocate_initialized_raw(id, bytes),
-                (Fresh::Pinned, true) => mutator.allocate_array_pinned_raw(id, length, bytes),
-                (Fresh::Pinned, false) => mutator.allocate_pinned_raw(id, bytes),
+            let new = if has_tail {
+                NewObject::array(id, length, bytes)
+            } else {
+                NewObject::structure(id, bytes)
+            };
+            let object = match fresh {
+                Fresh::Zeroed => mutator.allocate_raw(new, raw::Fresh::Zeroed),
+                Fresh::Unwritten => mutator.allocate_raw(new, raw::Fresh::Unwritten),
+                Fresh::Pinned => mutator.allocate_pinned_raw(new),
             }?;
             if fresh == Fresh::Unwritten {
                 for slot in self.slots(form) {

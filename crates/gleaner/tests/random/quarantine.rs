@@ -6,7 +6,7 @@ use crate::again::path;
 use std::process::Command;
 
 use crate::programs::{Program, Types};
-use gleaner::raw::{Address, Shape, TypeId, Value};
+use gleaner::raw::{Address, Fresh, NewObject, Shape, TypeId, Value};
 use gleaner::{Builder, Heap, Mutator, OldPolicy, References};
 
 const SETUPS: [(References, OldPolicy); 4] = [
@@ -79,7 +79,7 @@ fn pair(heap: &Heap) -> TypeId {
 
 fn fresh(mutator: &mut Mutator, of: TypeId) -> Address {
     // SAFETY: instances have so many bytes.
-    unsafe { mutator.allocate_raw(of, 24) }.unwrap()
+    unsafe { mutator.allocate_raw(NewObject::structure(of, 24), Fresh::Zeroed) }.unwrap()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! something is dropped, all of it does.
 
 use super::heap;
-use gleaner::raw::{Address, Value, array_bytes};
+use gleaner::raw::{Address, Fresh, NewObject, Value, array_bytes};
 use gleaner::{Array, Elements, Handle, Heap, Mutator, OutOfMemory, ReferenceArray};
 
 /// The heap's.
@@ -471,20 +471,21 @@ pub fn allocations(options: &str) {
         // SAFETY: a type of such numbers; nothing else is used again. An array that is refused is nobody's.
         unsafe {
             let bytes = array_bytes(length, 2);
-            let made = mutator.allocate_array_initialized_raw(of.id(), length, bytes);
+            let made =
+                mutator.allocate_raw(NewObject::array(of.id(), length, bytes), Fresh::Unwritten);
             made.expect_err("initialized");
             let fill = |_: &Mutator, view: &mut [u32]| view.fill(1);
             mutator
-                .allocate_array_with::<u32>(of.id(), length, fill)
+                .allocate_array_by_window::<u32>(of.id(), length, fill)
                 .expect_err("with");
             mutator
-                .allocate_array_by::<u32>(of.id(), length, |cursor| while cursor.store(1) {})
+                .allocate_array_by_cursor::<u32>(of.id(), length, |cursor| while cursor.store(1) {})
                 .expect_err("by");
             mutator.with_roots([Value::NULL], |mutator, [root]| {
                 let fill = |_: &Mutator, view: &mut [u32]| view.fill(6);
                 let length = (LIMIT / 16) as u32;
                 let made = mutator
-                    .allocate_array_with::<u32>(of.id(), length, fill)
+                    .allocate_array_by_window::<u32>(of.id(), length, fill)
                     .unwrap();
                 root.set(Value::reference(made));
                 mutator.collect(true);

@@ -9,7 +9,9 @@ use super::model::{Array, Code, Kind, Known, Model, ROOTS};
 use super::script::{Op, Pattern, Pick, Through, Way};
 use super::words::{Word, with_elements};
 use gleaner::Mutator;
-use gleaner::raw::{Address, CursorMut, FIELDS, Object, SlotFormat, TypeId, Value, array_bytes};
+use gleaner::raw::{
+    Address, CursorMut, FIELDS, Fresh, NewObject, Object, SlotFormat, TypeId, Value, array_bytes,
+};
 
 /// Where the number of a box lies, under both formats.
 const NUMBER: usize = 16;
@@ -131,13 +133,13 @@ impl<F: SlotFormat + Word<Item = Value>> Raw<'_, F> {
         pattern: Pattern,
     ) {
         let id = self.id(kind);
-        let bytes = array_bytes(length, E::BYTES.trailing_zeros());
+        let new = NewObject::array(id, length, array_bytes(length, E::BYTES.trailing_zeros()));
         // SAFETY: a type with such elements and their bytes; what is needed later is in the roots; all elements are written.
         let made = unsafe {
             match way {
-                Way::Zeroed => self.mutator.allocate_array_raw(id, length, bytes),
-                Way::Pinned => self.mutator.allocate_array_pinned_raw(id, length, bytes),
-                Way::Immortal => self.mutator.allocate_array_immortal_raw(id, length, bytes),
+                Way::Zeroed => self.mutator.allocate_raw(new, Fresh::Zeroed),
+                Way::Pinned => self.mutator.allocate_pinned_raw(new),
+                Way::Immortal => self.mutator.allocate_immortal_raw(new),
                 Way::With | Way::By => {
                     let roots = self.roots;
                     let by = |cursor: &mut CursorMut<'_, E>| {
@@ -157,12 +159,10 @@ impl<F: SlotFormat + Word<Item = Value>> Raw<'_, F> {
                         }
                         assert!(cursor.load().is_none());
                     };
-                    self.mutator.allocate_array_by::<E>(id, length, by)
+                    self.mutator.allocate_array_by_cursor::<E>(id, length, by)
                 }
                 Way::Initialized => {
-                    let made = self
-                        .mutator
-                        .allocate_array_initialized_raw(id, length, bytes);
+                    let made = self.mutator.allocate_raw(new, Fresh::Unwritten);
                     if let Ok(array) = made {
                         let words = self.words(kind, pattern);
                         for index in 0..length as usize {
@@ -184,7 +184,7 @@ impl<F: SlotFormat + Word<Item = Value>> Raw<'_, F> {
         // SAFETY: a type of such numbers; what is needed later is in the roots.
         let made = unsafe {
             self.mutator
-                .allocate_array_with::<T>(id, length, |_, view| {
+                .allocate_array_by_window::<T>(id, length, |_, view| {
                     assert_eq!(view.len(), length as usize);
                     for (index, number) in view.iter_mut().enumerate() {
                         assert_eq!(number.bits(), 0, "fresh element {index}");
@@ -496,7 +496,7 @@ impl<F: SlotFormat + Word<Item = Value>> Raw<'_, F> {
             let source = self.roots[from].get();
             let made = self.mutator.with_roots([source], |mutator, [source]| {
                 let made = mutator
-                    .allocate_array_raw(id, length, bytes)
+                    .allocate_raw(NewObject::array(id, length, bytes), Fresh::Zeroed)
                     .expect("there is room");
                 mutator.with_roots([Value::reference(made)], |mutator, [made]| {
                     let objects = [source, made].map(|root| root.get().as_object().unwrap());
@@ -512,9 +512,10 @@ impl<F: SlotFormat + Word<Item = Value>> Raw<'_, F> {
     fn make_box(&mut self, root: usize, number: usize) {
         // SAFETY: the type's own size; a slot and a number lie there; the reference is read after the allocation.
         unsafe {
-            let made = self
-                .mutator
-                .allocate_raw(self.types.boxed.id(), self.types.boxed.size());
+            let made = self.mutator.allocate_raw(
+                NewObject::structure(self.types.boxed.id(), self.types.boxed.size()),
+                Fresh::Zeroed,
+            );
             let made = made.expect("there is room");
             self.mutator.store_raw(made, FIELDS, self.roots[root].get());
             made.add(NUMBER).ptr::<u64>().write(number as u64);
@@ -706,8 +707,10 @@ impl<F: SlotFormat + Word<Item = Value>> Layer for Raw<'_, F> {
                 );
                 // SAFETY: a type with such elements; what is needed later is in the roots.
                 let made = unsafe {
-                    self.mutator
-                        .allocate_array_raw(self.id(kind), length as u32, bytes)
+                    self.mutator.allocate_raw(
+                        NewObject::array(self.id(kind), length as u32, bytes),
+                        Fresh::Zeroed,
+                    )
                 };
                 made.expect("there is room");
             }

@@ -90,7 +90,7 @@ fn store<T: Bits>(
             6 => {
                 let fill = |_: &Mutator, view: &mut [T]| view.copy_from_slice(new);
                 let made = mutator
-                    .allocate_array_with::<T>(of.id(), count as u32, fill)
+                    .allocate_array_by_window::<T>(of.id(), count as u32, fill)
                     .ok()?;
                 let to = address(array);
                 mutator

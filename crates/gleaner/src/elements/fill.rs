@@ -1,0 +1,91 @@
+//! One item in many elements.
+
+use gleaner_mem::Address;
+use gleaner_mem::slot::Value;
+use gleaner_plans::scavenge::arrays::Contents;
+use gleaner_plans::scavenge::tally::Access;
+
+use super::element::{Element, with_format};
+use super::stock::address;
+use crate::body::OutOfMemory;
+use crate::mutator::Mutator;
+
+impl Mutator {
+    /// Stores `item` into `count` elements from `index` on, through the barrier. Like an allocation, this may collect.
+    /// It fails when there is no memory, and then stores nothing.
+    ///
+    /// # Safety
+    /// What [`Mutator::store_element_in`] asks; the range lies in the array. If the elements are numbers, no other thread
+    /// uses them meanwhile.
+    pub unsafe fn fill_elements_in<E: Element>(
+        &mut self,
+        array: Address,
+        index: usize,
+        count: usize,
+        item: E::Item,
+    ) -> Result<(), OutOfMemory> {
+        self.count_elements_in::<E>(Access::Store, index, count);
+        // SAFETY: the range lies in the array, as the caller promises.
+        let Some(first) = (unsafe { self.near::<E>(array, index, count) }) else {
+            // SAFETY: the range lies in the array, and the item is valid, as the caller promises.
+            return unsafe { self.fill_runs::<E>(array, index, count, item) };
+        };
+        // SAFETY: such elements lie there, and the item is valid, as the caller promises.
+        unsafe { E::fill_at(first, self.record().base, count, item) };
+        if E::SLOTS {
+            self.dirty_range(first, first.add(count * E::BYTES));
+        }
+        Ok(())
+    }
+
+    /// As [`Mutator::fill_elements_in`], of an array of references.
+    ///
+    /// # Safety
+    /// What [`Mutator::fill_elements_in`] asks, of an array of references.
+    pub unsafe fn fill_elements_raw(
+        &mut self,
+        array: Address,
+        index: usize,
+        count: usize,
+        value: Value,
+    ) -> Result<(), OutOfMemory> {
+        // SAFETY: the array has these elements, and the heap's slots this format.
+        with_format!(self, F => unsafe { self.fill_elements_in::<F>(array, index, count, value) })
+    }
+
+    /// # Safety
+    /// As for [`Mutator::fill_elements_in`].
+    #[inline(never)]
+    unsafe fn fill_runs<E: Element>(
+        &mut self,
+        array: Address,
+        index: usize,
+        count: usize,
+        item: E::Item,
+    ) -> Result<(), OutOfMemory> {
+        let (offset, bytes) = (index * E::BYTES, count * E::BYTES);
+        let (contents, zero) = (Contents::of(E::SLOTS), E::is_zero(item));
+        let values = [Value::reference(array), E::root(item)];
+        // SAFETY: valid values, as the caller promises; the array has the range wherever it lies.
+        unsafe {
+            let [array, root] = self.fill_stock_for(values, contents, |mutator, values| {
+                mutator
+                    .runs(address(values[0]))
+                    .count_tainted(offset, bytes, !zero)
+            })?;
+            let (array, item) = (address(array), E::moved(item, root));
+            let base = self.record().base;
+            self.for_each_run(array, offset, bytes, |run| {
+                if zero && run.zero {
+                    return;
+                }
+                let at = self.untaint_run(array, run, contents, self.filling(run));
+                E::fill_at(at, base, run.bytes / E::BYTES, item);
+                if E::SLOTS {
+                    self.dirty_range(at, at.add(run.bytes));
+                }
+            });
+        }
+        Ok(())
+    }
+}
