@@ -184,7 +184,7 @@ impl MarkSweep {
                     )
                 };
                 for list in lists.skip(usize::from(foreign == 0)) {
-                    // SAFETY: as above.
+                    // SAFETY: a list's head in the cache, whose thread is stopped or the calling one, as asked.
                     let (mut cell, mut cells) = (unsafe { list.read() }, 0);
                     while !cell.is_null() {
                         cells += 1;

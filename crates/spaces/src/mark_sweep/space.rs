@@ -174,7 +174,7 @@ impl MarkSweep {
         }
     }
 
-    /// Has memory that is used for the first time asked of the system up to so many bytes ahead; 0: as it is written.
+    /// Has memory that is used for the first time asked of the system up to `bytes` bytes ahead; 0: as it is written.
     pub fn set_populate_ahead(&mut self, bytes: usize) {
         let blocks = bytes.div_ceil(BLOCK_BYTES);
         self.pool.populate_ahead = BlockIndex::try_from(blocks).unwrap_or(BlockIndex::MAX);

@@ -45,8 +45,8 @@ use crate::mark_sweep::block::{
 use crate::mark_sweep::kinds::MAX_KINDS;
 use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES, GRANULE};
 
-/// Neighbouring blocks that became free, of which it is of no interest any more who writes to them: one request ends the
-/// watch of them all, where each page would take a fault when it is handed out again.
+/// Neighbouring blocks that became free: who writes to them is of no interest any more. One request ends the watch of
+/// them all. Otherwise each page would take a fault when it is handed out again.
 #[derive(Default)]
 pub(super) struct Unwatched {
     low: usize,
@@ -54,7 +54,7 @@ pub(super) struct Unwatched {
 }
 
 impl Unwatched {
-    /// Adds so many blocks from `first` on, which become free, if they are watched.
+    /// Adds `blocks` blocks from `first` on, which become free, if they are watched.
     pub(super) fn extend(&mut self, space: &MarkSweep, first: BlockIndex, blocks: BlockIndex) {
         if !space.block(first).has_flag(WATCHED) {
             return;

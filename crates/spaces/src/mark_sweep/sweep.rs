@@ -289,7 +289,7 @@ mod tests {
         ) {
             let mut row = Row([0; 2 * GROUP]);
             row.0.copy_from_slice(&marks);
-            // SAFETY: so many marks stand in the row, which is aligned and this test's own.
+            // SAFETY: the row has two groups of marks; it is aligned and this test's own.
             let cells = unsafe { cells_marked(row.0.as_ptr().cast(), GROUP, sought) };
             for at in 0..GROUP {
                 prop_assert_eq!(cells >> at & 1 == 1, marks[GROUP + at] == sought);
