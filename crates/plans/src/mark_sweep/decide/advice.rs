@@ -73,7 +73,7 @@ pub fn share(m: &Measurements) -> u64 {
         .min(100)
 }
 
-/// What a heap of so many bytes would do.
+/// What a heap of `heap` bytes would do.
 fn predict(m: &Measurements, heap: u64) -> Larger {
     let room = heap.saturating_sub(m.live_mean).max(1);
     let collections = m.allocated / room + m.asked;

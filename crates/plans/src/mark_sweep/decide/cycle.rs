@@ -11,14 +11,14 @@
 pub const ALLOWANCE: usize = 3;
 /// A cycle that is not marked when this many times its allowance was allocated ends in a stop.
 const PATIENCE: usize = 3;
-/// Steps scan at least so many bytes for each that is allocated, so that each round of a cycle leaves less than the one
-/// before.
+/// Steps scan at least this many bytes for each that is allocated, so that each round of a cycle leaves less than the
+/// one before.
 const PACE: usize = 4;
 /// Where there is little to scan, steps need not follow each other faster than this many allocated bytes would have it.
 const LEAST_ALLOWANCE: usize = 256 << 10;
 /// Stops of a cycle in which marking is put off.
 const MOST_STOPS: u32 = 4;
-/// What else a stop does takes time as well, so marking ends before the limit: after so many eighths of it.
+/// What else a stop does takes time as well, so marking ends before the limit: after this many eighths of it.
 const MARKING_IN_LIMIT: u64 = 7;
 /// A step takes this share of the time limit, as long as that is not too short for a step: calling helpers takes time.
 const STEPS_IN_LIMIT: u64 = 16;
@@ -85,8 +85,8 @@ pub fn begin(m: &Measurements) -> Marking {
     }
 }
 
-/// What is remembered of how long marking takes, in nanoseconds for `scanned` bytes that took so many: the slower of this
-/// time and, a little forgotten, the ones before, of which `before` are bytes and nanoseconds.
+/// What is remembered of how long marking takes, in nanoseconds for `scanned` bytes. These bytes took `took_ns`; what
+/// was remembered is `before`, bytes and their nanoseconds. The slower counts, `before` a little forgotten.
 pub fn remember(scanned: usize, took_ns: u64, before: (usize, u64)) -> u64 {
     let rate = before.1 as f64 / before.0.max(1) as f64;
     took_ns.max((scanned as f64 * rate * FORGETTING) as u64)

@@ -23,7 +23,7 @@ pub struct DyingLinks {
 const BYTES: usize = 256;
 
 impl DyingLinks {
-    /// A collection found so many links and left so many.
+    /// Notes that a collection found `found` links and left `left` of them.
     pub fn note(&mut self, found: usize, left: usize) {
         self.last = found.saturating_sub(left);
         self.came = (self.came / 2).saturating_add(found.saturating_sub(self.left));
@@ -36,7 +36,7 @@ impl DyingLinks {
         self.last.saturating_mul(BYTES)
     }
 
-    /// What those count for that were registered since, if there are so many `links` now.
+    /// What the links count for that were registered since, if there are `links` now.
     pub fn bytes(&self, links: usize) -> usize {
         let new = links.saturating_sub(self.left) as u128;
         let die = new * self.went.min(self.came) as u128 / self.came.max(1) as u128;

@@ -154,8 +154,8 @@ pub struct Run {
     pub scanned_everything: usize,
 }
 
-/// A fault in the kernel takes about as long as scanning so many times the page: measured were 0.5 to 1.5 microseconds, and
-/// 0.2 to 0.5 nanoseconds for each byte that is scanned.
+/// A fault in the kernel takes about as long as scanning the page this many times. Measured were 0.5 to 1.5
+/// microseconds for a fault, and 0.2 to 0.5 nanoseconds for each byte that is scanned.
 const FAULT: usize = 1;
 /// Collections of everything after the first run that did not pay, and after many of them.
 const FIRST_REST: u32 = 8;

@@ -205,8 +205,9 @@ pub fn shrink(capacity: usize, used: usize, released: usize, initial: usize) -> 
         .min(capacity)
 }
 
-/// The capacity after a collection before which so many bytes were allocated, and which has saved more than them: it is lower
-/// than the heap has grown, so that the next is decided about when as much was allocated as should come between them then.
+/// The capacity after a collection before which `allocated` bytes were allocated. If the collection has saved more than
+/// these, the capacity is lower than what the heap has grown to. So the next collection is decided about when as much
+/// was allocated as should come between the two then.
 pub fn where_much_was_saved(
     capacity: usize,
     used: usize,

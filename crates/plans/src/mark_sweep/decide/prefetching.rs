@@ -11,7 +11,8 @@ use crate::shared::trials::{TRIAL, Trials};
 /// The ways that are tried, the one that is taken as long as nothing is known last.
 const WAYS: [Prefetch; 2] = [Prefetch::Fifo, Prefetch::Edges];
 
-/// The other way must be better by one part in so many: where it is, it mostly is by more, and collections are not alike.
+/// The other way must be better by one part in this many. Where it is better, it mostly is by more, and collections are
+/// not alike.
 const MARGIN: u64 = 8;
 
 /// What is known of the collections of one heap.

@@ -51,7 +51,7 @@ const LEAST_SHARE: u64 = 20;
 const GROWING: usize = 4;
 /// Collections by which a trial is judged.
 const TRIAL: u32 = 4;
-/// A trial in which so many collections were of everything, and fewer of new objects, has failed.
+/// A trial has failed when this many collections were of everything, and fewer than [`TRIAL`] of new objects.
 const MOST_OF_EVERYTHING: u32 = 6;
 /// Collections after the first trial that failed before the next.
 pub const FIRST_WAIT: u32 = 16;

@@ -68,7 +68,8 @@ impl Generations {
         allocated / 256 * self.survives
     }
 
-    /// A collection of `extent` has scanned so many bytes in its last stop, and others in the cycle that this has ended.
+    /// A collection of `extent` has scanned `bytes` bytes in its last stop, and others in the cycle that it has
+    /// `ended`.
     pub(crate) fn note_scanned(&mut self, extent: Extent, ended: &Cycle, bytes: usize) {
         let run = &mut self.run;
         let bytes = bytes

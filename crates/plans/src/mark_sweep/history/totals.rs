@@ -104,6 +104,7 @@ pub struct Pace {
     pub(super) ended_ns: u64,
 }
 
-/// To ask what memory is left may take one part in so many of the time, and is done after so many nanoseconds at the soonest.
+/// To ask what memory is left may take one part in [`RARELY`] of the time. It is done [`LEAST_WAIT_NS`] nanoseconds
+/// after the last time at the soonest.
 pub(super) const RARELY: u64 = 1000;
 pub(super) const LEAST_WAIT_NS: u64 = 50_000_000;

@@ -60,13 +60,13 @@ pub struct YoungSize {
     patience: u64,
 }
 
-/// So many scavenges tell what a size costs.
+/// This many scavenges tell what a size costs.
 const JUDGED: u64 = 4;
-/// So many are enough to try a larger one: many programs are over soon.
+/// This many are enough to try a larger one: many programs are over soon.
 const SEEN: u64 = 1;
 /// Sums over more are halved, so that what is long past fades.
 const REMEMBERED: u64 = 16;
-/// A size has to cost at most so many hundredths of another one to be better.
+/// A size has to cost at most this many hundredths of another one to be better.
 const BETTER: u64 = 97;
 const FIRST_PATIENCE: u64 = 16;
 const LONGEST_PATIENCE: u64 = 4096;
@@ -86,7 +86,8 @@ impl YoungSize {
         }
     }
 
-    /// A scavenge that found room for everything took `ns` nanoseconds, after `allocated` bytes, and promoted so many.
+    /// Notes a scavenge that found room for everything. It took `ns` nanoseconds, after `allocated` bytes were
+    /// allocated, and promoted `promoted` bytes.
     pub fn note_scavenge(&mut self, ns: u64, allocated: usize, promoted: usize) {
         let sums = &mut self.sums;
         sums.scavenges += 1;
@@ -223,7 +224,7 @@ mod tests {
     /// before.
     type Program = fn(usize) -> (usize, usize);
 
-    /// The sizes of the young generation, in MB, after each of so many scavenges of a program with 15 MB that live.
+    /// The sizes of the young generation, in MB, after each of `scavenges` scavenges of a program with 15 MB that live.
     fn simulate(program: Program, first: usize, scavenges: usize) -> Vec<usize> {
         let mut size = YoungSize::new();
         let mut young = first * MB;

@@ -116,25 +116,25 @@ const DESIGNS: [Mode; 5] = [
     Mode::Concurrent,
     Mode::NonTemporal,
 ];
-/// So many nurseries are between two trials of a design at first; each lost trial doubles that.
+/// How many nurseries are between two trials of a design at first; each lost trial doubles the number.
 const FIRST_INTERVAL: u32 = 8;
-/// And at most so many while it lost by little, or never counted.
+/// How many at most, while the design lost by little, or no trial of it ever counted.
 const LONGEST_INTERVAL: u32 = 64;
-/// And so many when it lost by more than [`FAR`].
+/// How many at most when it lost by more than [`FAR`].
 const LONGEST_INTERVAL_FAR: u32 = 256;
-/// A new best design is compared with the one before it after so many nurseries.
+/// A new best design is compared with the one before it after this many nurseries.
 const SECOND_THOUGHT: u32 = 3;
-/// A design is better if it takes less than so many thousandths of the best one's time in the mean of some trials.
+/// A design is better if it takes less than this many thousandths of the best one's time in the mean of some trials.
 const WINS: u64 = 970;
 /// Or in a single one.
 const WINS_AT_ONCE: u64 = 880;
-/// It has lost for long if it takes more than so many.
+/// It has lost for long if it takes more than this many thousandths.
 const FAR: u64 = 1080;
-/// So many trials make the mean; older ones count less.
+/// How many trials make the mean; older ones count less.
 const REMEMBERED: u64 = 4;
-/// The program has changed when the best design's cost did, by one part in so many.
+/// The program has changed when the best design's cost did, by one part in this many.
 const CHANGES: u64 = 4;
-/// For so many nurseries in a row.
+/// For how many nurseries in a row the cost must have changed.
 const CHANGED: u32 = 2;
 /// A smaller nursery says nothing.
 const LEAST_ALLOCATED: usize = 256 << 10;
@@ -215,7 +215,7 @@ pub struct Trials {
 enum Step {
     /// The nursery that was just used up had the best design.
     Best,
-    /// It had the candidate; the one before cost so much.
+    /// It had the candidate; the nursery before it cost `before`.
     Tries { candidate: usize, before: u64 },
     /// It had the best design again.
     Compares {

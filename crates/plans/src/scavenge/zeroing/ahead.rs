@@ -65,7 +65,7 @@ pub struct Ahead {
 /// What a zeroing thread does next.
 enum Next<'a> {
     Block,
-    /// It is far enough ahead, and spins first: so many steps were made before it looked.
+    /// It is far enough ahead, and spins first: this many steps were made before it looked.
     Spin(u32),
     /// It has spun in vain, or spinning lately was.
     Sleep(Drowsy<'a>),

@@ -14,11 +14,11 @@ use gleaner_os::clock;
 
 use super::zeroed::Zeroed;
 
-/// A thread times one piece for so many bytes that it zeroes: each block, or one of many windows.
+/// A thread times one piece for each this many bytes that it zeroes: each block, or one of many windows.
 const INTERVAL: u64 = 32 << 10;
 
-/// The longest time, in nanoseconds, in which zeroing so many bytes is believed without asking the kernel: 1 GB/s, and
-/// two microseconds for an interrupt.
+/// The longest time, in nanoseconds, that zeroing `bytes` bytes is believed to take without asking the kernel: 1 GB/s,
+/// and two microseconds for an interrupt.
 const fn believed_ns(bytes: usize) -> u64 {
     2000 + bytes as u64
 }

@@ -131,7 +131,7 @@ fn mb(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-/// A number with so many digits behind the point. (What the library has for that takes 18 KB of each embedder.)
+/// A number with `DIGITS` digits behind the point. (What the library has for that takes 18 KB of each embedder.)
 struct Fixed<const DIGITS: usize>(f64);
 
 impl<const DIGITS: usize> fmt::Display for Fixed<DIGITS> {

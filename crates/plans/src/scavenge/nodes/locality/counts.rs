@@ -115,7 +115,7 @@ impl Locality {
 
     pub(super) fn owners(&self) -> &[AtomicU8] {
         match self.owners {
-            // SAFETY: `new` mapped so many, zero at first, and they last as long as this.
+            // SAFETY: `new` mapped `count` bytes, zero at first, and they last as long as this.
             Some((first, count)) => unsafe { core::slice::from_raw_parts(first.as_ptr(), count) },
             None => &[],
         }
@@ -178,7 +178,7 @@ impl Locality {
 impl Drop for Locality {
     fn drop(&mut self) {
         if let Some((owners, count)) = self.owners {
-            // SAFETY: `new` mapped so many bytes.
+            // SAFETY: `new` mapped `count` bytes, rounded up to whole pages.
             unsafe { memory::unmap(owners.cast(), memory::whole_pages(count).unwrap_or(count)) };
         }
     }
