@@ -80,7 +80,7 @@ impl Growing {
         grown
     }
 
-    /// Commits so many bytes more.
+    /// Commits `bytes` more bytes.
     fn commit(&self, bytes: usize) -> bool {
         // SAFETY: not above the most that it can hold.
         let start = unsafe { self.start.add(self.committed) };

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use gleaner_os::memory;
 
-/// A list of at most so many elements.
+/// A list of at most `capacity` elements.
 pub struct MappedList<T> {
     elements: NonNull<T>,
     length: usize,
