@@ -350,7 +350,7 @@ pub unsafe fn objects_unlocked(mut visit: impl FnMut(usize, usize)) -> bool {
 /// As for [`fingerprint_unlocked`].
 unsafe fn each_unlocked(mut visit: impl FnMut(&LinkMap)) -> bool {
     let record = &raw const LOADER_RECORD;
-    // SAFETY: the record is the loader's, and nobody changes it now, as asked. Volatile, as above.
+    // SAFETY: the record is the loader's, and nobody changes it now, as asked. Volatile, since the loader writes to it.
     let mut object = unsafe { (&raw const (*record).first).read_volatile() };
     for _ in 0..OBJECTS_MAX {
         if object.is_null() {
