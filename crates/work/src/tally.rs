@@ -57,13 +57,13 @@ impl Tally {
         }
     }
 
-    /// Leader: a phase is finished in which so many tasks were taken.
+    /// Leader: a phase is finished in which `tasks` tasks were taken.
     pub(crate) fn finish_phase(&self, tasks: usize) {
         self.phases.add_alone(1);
         self.tasks.add_alone(tasks as u64);
     }
 
-    /// A worker that is about to leave a phase has lost so many races in it.
+    /// A worker that is about to leave a phase has lost `lost` races in it.
     pub(crate) fn add_lost_races(&self, lost: u32) {
         if lost > 0 {
             self.lost_races.add(lost.into());

@@ -76,7 +76,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The leader inside a phase that it runs alone for so many workers.
+    /// The leader inside a phase that it runs alone for `workers` workers.
     pub(crate) fn alone(self, workers: usize) -> Self {
         Self {
             receives_for: workers,
