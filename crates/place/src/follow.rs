@@ -51,7 +51,7 @@ use crate::{
 const SHORT_WAIT: Duration = Duration::from_millis(10);
 const LONG_WAIT: Duration = Duration::from_millis(80);
 const PART: u32 = 64;
-/// So many threads have a clock and counters, each of which is an open file.
+/// How many threads have a clock and counters, each of which is an open file.
 const CLOCKS: usize = 64;
 /// Processor time that whole looks leave for those at threads that ran lately.
 const RESERVE: Duration = Duration::from_micros(300);

@@ -127,7 +127,7 @@ mod tests {
             life
         }
 
-        /// Half a second in which it ran and waited for so many milliseconds, and was moved so often.
+        /// Half a second in which it ran for `ran` milliseconds, waited for `waited`, and was moved `moves` times.
         fn half_second(&mut self, ran: u64, waited: u64, moves: u64, has_room: bool) -> Habit {
             self.now += LOOK;
             self.deeds.ran += Duration::from_millis(ran);
