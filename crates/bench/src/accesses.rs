@@ -295,7 +295,7 @@ pub fn run(chosen: &Accesses) -> Result<bool> {
     Ok(true)
 }
 
-/// So many rounds of all cells.
+/// Measures all cells in `rounds` rounds.
 fn measure_all(cells: &mut [Cell], grounds: &mut Grounds, rounds: u32) -> Result<()> {
     let progress = progress::bar(cells.len() * rounds as usize);
     let mut order: Vec<usize> = (0..cells.len()).collect();

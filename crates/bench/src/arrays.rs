@@ -20,7 +20,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Of a heap with so many bytes of an array in its spine, and arraylets of so many, that counted this.
+    /// Of a heap with `first_n` bytes of an array in its spine, and arraylets of `arraylet` bytes, that counted
+    /// `counts`.
     pub fn new((first_n, arraylet): (usize, usize), counts: &ArrayCounts) -> Line {
         Line {
             first_n,

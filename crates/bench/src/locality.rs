@@ -42,7 +42,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Of a heap that so many workers collected.
+    /// Of a heap that `workers` workers collected.
     pub fn new(all: &Locality, workers: usize) -> Line {
         let row = |of: &ByNode| of[..all.nodes].to_vec();
         let matrix = |part: fn(&Counts) -> &ByNode| {

@@ -170,7 +170,7 @@ fn build(chosen: &Native, mb: usize) -> Result<Heap> {
         .map_err(failed)
 }
 
-/// All of so many workers take part unless they are left open.
+/// All of `workers` workers take part, unless their number is left open by a 0.
 pub fn crew_of(workers: usize) -> Crew {
     match workers {
         0 => Crew::Auto,

@@ -123,7 +123,7 @@ impl Drop for Team {
 /// A phase in which nothing is done.
 struct Empty {
     tasks: usize,
-    /// Each worker waits until so many have come.
+    /// Each worker waits until this many workers have come.
     awaited: usize,
     came: AtomicUsize,
 }

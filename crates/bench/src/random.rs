@@ -68,7 +68,7 @@ fn range(text: &str) -> std::result::Result<Range<u64>, String> {
     Ok(range)
 }
 
-/// A line of the log for so many seeds.
+/// How many seeds share a line of the log.
 const CHUNK: u64 = 50;
 
 /// Runs the subcommand; false if a seed failed.
