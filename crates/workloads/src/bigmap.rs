@@ -35,10 +35,10 @@ struct Service<F> {
     keys: Numbers<F, u32>,
     slots: Slots<F>,
     tenants: u32,
-    /// The smallest plan has so many places, as a logarithm; there are four, each twice as large as the one before.
+    /// How many places the smallest plan has, as a logarithm; there are four, each twice as large as the one before.
     smallest: u32,
     steps: u32,
-    /// A tenant goes after so many steps.
+    /// After how many steps a tenant goes.
     between: u32,
 }
 
@@ -145,7 +145,7 @@ impl<F: Code> Service<F> {
         Ok(found)
     }
 
-    /// A table for so many entries, a power of two.
+    /// A table with `places` places, a power of two.
     fn fresh(
         &self,
         mutator: &mut Mutator,

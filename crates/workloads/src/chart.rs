@@ -162,7 +162,7 @@ impl<F: Code> Charts<F> {
         Ok(())
     }
 
-    /// The mean of each number of a series and of so many before and behind it.
+    /// The mean of each number of a series and of the `reach` numbers before and behind it.
     fn smoothed(
         &self,
         mutator: &mut Mutator,

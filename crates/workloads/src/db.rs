@@ -43,7 +43,7 @@ pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     })))
 }
 
-/// So many syllables.
+/// A name of `syllables` syllables.
 fn name(random: &mut Random, syllables: u32) -> Vec<u8> {
     let syllable = |_| {
         let from = 2 * random.below(16) as usize;

@@ -46,7 +46,7 @@ struct Function {
 }
 
 impl Programs {
-    /// Units of so many functions, each of which may call functions of `reach` units before it.
+    /// Units of `functions` functions, each of which may call functions of the `reach` units before its own.
     pub fn new(random: Random, functions: usize, reach: usize) -> Programs {
         Programs {
             random,

@@ -110,7 +110,7 @@ struct Translating<'a> {
 }
 
 impl Translating<'_> {
-    /// So many fresh registers, one behind the other; the first.
+    /// Makes `count` fresh registers, one behind the other; gives the first.
     fn fresh(&self, count: u32) -> u32 {
         let first = self.registers.get();
         self.registers.set(first + count);
