@@ -50,7 +50,7 @@ pub(crate) fn wait_for_children() {
 /// Makes this process stay when it is asked to go, by a terminal or who ends a session.
 pub(crate) fn ignore_requests_to_end() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: as above.
+        // SAFETY: a system call that takes no pointers.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }

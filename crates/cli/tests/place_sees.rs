@@ -22,7 +22,7 @@ fn is_there(program: &str) -> bool {
     is_there
 }
 
-/// The option by which a JVM is told of so many processors.
+/// The option by which a JVM is told of `count` processors.
 fn counts(count: usize) -> String {
     format!("-XX:ActiveProcessorCount={count}")
 }
