@@ -323,7 +323,7 @@ impl<R: References, M: Mode> Context<R, M> {
         quad
     }
 
-    /// A fresh object with that header, of so many bytes.
+    /// A fresh object of `bytes` bytes, with that header.
     #[inline(always)]
     pub fn object(&mut self, header: usize, bytes: usize) -> usize {
         let object = self.allocate(bytes);

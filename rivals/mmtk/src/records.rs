@@ -6,7 +6,7 @@
 use crate::context::{Context, Mode};
 use crate::object::{FIELDS, References, record_header};
 
-/// A type of objects with so many references, then so many bytes of numbers.
+/// A type of objects with `references` references, then `data` bytes of numbers.
 #[derive(Clone, Copy)]
 pub struct Record {
     references: usize,
