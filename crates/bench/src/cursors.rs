@@ -320,7 +320,7 @@ impl Side {
         black_box(unsafe { (self.kernel)(&mut ground.mutator, &self.task) }.map_err(failed)?);
         self.task.passes = passes;
         let start = Instant::now();
-        // SAFETY: the same task and heap as in the pass before, which moved nothing.
+        // SAFETY: the arrays have the elements of the loop, and the pass before, of this task, moved nothing.
         let result = unsafe { (self.kernel)(&mut ground.mutator, &self.task) }.map_err(failed)?;
         Ok((result, start.elapsed().as_secs_f64()))
     }

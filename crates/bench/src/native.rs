@@ -64,7 +64,7 @@ pub struct Native {
     /// Checks the heap before and after each collection
     #[arg(long)]
     pub verify: bool,
-    /// Runs so often in one process; the environment variable ITERATIONS says the same
+    /// Runs this many times in one process; the environment variable ITERATIONS says the same
     #[arg(long, env = "ITERATIONS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub iterations: u32,
 }

@@ -67,7 +67,7 @@ impl Growing {
         self.start
     }
 
-    /// Makes the first `bytes` usable; false when the system refuses, or it can never hold so much.
+    /// Makes the first `bytes` bytes usable; false when the system refuses, or when this can never hold as many.
     pub fn grow_to(&mut self, bytes: usize) -> bool {
         if bytes <= self.committed {
             return true;

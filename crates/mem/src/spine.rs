@@ -270,7 +270,7 @@ impl Pieces {
     /// As for [`Pieces::load`]; no other mutator runs, or none knows the array, and no other worker sets it.
     pub unsafe fn store(&self, spine: Address, number: usize, pointer: Pointer) {
         let at = self.pointer_at(spine, number);
-        // SAFETY: as in `load`.
+        // SAFETY: the spine has this pointer, as asked, and it is aligned to its size.
         unsafe {
             if self.pointer_shift == 2 {
                 (*at.ptr::<AtomicU32>()).store(pointer.0 as u32, Ordering::Release);
@@ -292,7 +292,7 @@ impl Pieces {
         new: Pointer,
     ) -> Result<(), Pointer> {
         let at = self.pointer_at(spine, number);
-        // SAFETY: as in `load`.
+        // SAFETY: the spine has this pointer, as asked, and it is aligned to its size.
         unsafe {
             if self.pointer_shift == 2 {
                 (*at.ptr::<AtomicU32>())

@@ -60,7 +60,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The least time between two whole looks, between two of them where nothing is counted, and between two wide ones.
 const WHOLE: Duration = Duration::from_millis(100);
 const WIDE: Duration = Duration::from_millis(500);
-/// For so long a thread may still be given its name, and a program is young.
+/// For how long a thread may still be given its name, and a program is young.
 const YOUTH: Duration = Duration::from_millis(300);
 
 /// Threads that the kernel refused to place, by what it said.

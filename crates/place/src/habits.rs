@@ -22,11 +22,11 @@ pub enum Habit {
 /// What a thread has done since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deeds {
-    /// For so long it ran.
+    /// For how long it ran.
     pub(crate) ran: Duration,
-    /// For so long it could have run, but others did.
+    /// For how long it could have run, but others did.
     pub(crate) waited: Duration,
-    /// So often the kernel moved it to another processor.
+    /// How often the kernel moved it to another processor.
     pub(crate) moves: u64,
 }
 

@@ -1,5 +1,5 @@
-//! A thread that works ahead of others by so much and no more: it waits until they have come nearer. First it spins,
-//! since they come nearer every few microseconds and a sleep costs both sides a system call; then it sleeps.
+//! A thread that works ahead of others by a bounded lead: it waits until they have come nearer. First it spins, since
+//! they come nearer every few microseconds and a sleep costs both sides a system call; then it sleeps.
 //!
 //! # Invariants
 //! - A thread that comes nearer counts, then looks for sleepers. A thread that wants to sleep is counted first, then

@@ -20,7 +20,7 @@ use crate::speed::{append, believed, directories};
 use crate::usage::Stat;
 use crate::{Processors, ThreadId, Writer};
 
-/// The file grows by so much before what has ended is left out of it.
+/// By how many bytes the file grows before what has ended is left out of it.
 const LONG: usize = 64 << 10;
 
 #[derive(Debug)]

@@ -100,7 +100,7 @@ pub fn is_used_up(m: &Measurements) -> bool {
         .is_some_and(|left| left.saturating_sub(m.needed) < least_where_scarce(m))
 }
 
-/// Where so much is left, the next decision is the one without a limit.
+/// Where this many bytes are left, the next decision is the one without a limit.
 pub fn enough(m: &Measurements) -> usize {
     m.allocated
         .max(least_between_collections(m))

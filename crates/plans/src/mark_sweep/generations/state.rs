@@ -87,7 +87,7 @@ impl Generations {
         }
     }
 
-    /// A collection of everything has ended, after which so much lives.
+    /// A collection of everything has ended, after which `live` bytes live.
     pub(super) fn weigh_run(&mut self, live: usize) {
         let run = core::mem::take(&mut self.run);
         let rest = &mut self.rest;
