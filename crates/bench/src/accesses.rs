@@ -497,7 +497,7 @@ fn task(combination: Combination, (first, count): (usize, usize), accesses: usiz
     task
 }
 
-/// The same for people: a column for each kind of elements, a row for all else.
+/// The lines for people: a column for each kind of elements, a row for all else.
 fn table(lines: &[Line], shown: impl Fn(&Line) -> String) -> Table {
     let kinds: Vec<Kind> = Kind::value_variants()
         .iter()

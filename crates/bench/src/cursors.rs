@@ -438,7 +438,7 @@ pub fn run(chosen: &Cursors) -> Result<bool> {
     Ok(true)
 }
 
-/// The same for people.
+/// The lines for people.
 fn table(lines: impl Iterator<Item = Line>) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header([

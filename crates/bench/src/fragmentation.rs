@@ -54,7 +54,7 @@ struct Line {
     live_bytes: usize,
     /// The largest array that there was memory for.
     largest_bytes: usize,
-    /// That, of what is not alive.
+    /// Its share of what is not alive.
     largest_share: f64,
     /// How long it took to collect everything while it was alive.
     collection_s: f64,

@@ -20,11 +20,11 @@ pub struct Line {
     workers: usize,
     /// Objects whose references were visited.
     scanned: Matrix,
-    /// Those of them that are in the young spaces.
+    /// The scanned objects that are in the young spaces.
     scanned_young: Matrix,
     /// Objects copied within the young generation, by where they lay.
     copied_from: Matrix,
-    /// And by where they lie afterwards.
+    /// Objects copied within the young generation, by where they lie afterwards.
     copied: Matrix,
     /// Objects promoted, by where they lie afterwards.
     promoted: Matrix,

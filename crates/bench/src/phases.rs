@@ -306,7 +306,7 @@ fn all_unless<'a, T>(chosen: &'a [T], all: &'a [T]) -> &'a [T] {
     if chosen.is_empty() { all } else { chosen }
 }
 
-/// The same for people: a row for each combination, with both kinds of phases.
+/// The cells for people: a row for each combination, with both kinds of phases.
 fn table(cells: &[[Cell; 2]]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header([

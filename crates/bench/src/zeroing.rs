@@ -268,7 +268,7 @@ fn measure(kernel: Kernel, bytes: usize, times: usize, buffers: &mut [Buffer]) -
     zeroed / seconds * 1e-9
 }
 
-/// The same for people: a row for each size and number of threads, a column for each kernel.
+/// The cells for people: a row for each size and number of threads, a column for each kernel.
 fn table(kernels: &[Kernel], cells: &[Cell]) -> Table {
     let mut table = Table::new();
     let names = kernels.iter().map(|kernel| kernel.name());

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether SIGPIPE was ignored when this process started.
 static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
-/// The same of SIGCHLD.
+/// Whether SIGCHLD was ignored when this process started.
 static IGNORES_CHILDREN: AtomicBool = AtomicBool::new(false);
 
 #[used]

@@ -32,7 +32,7 @@ pub(crate) struct Deeds {
 
 /// A shorter time says nothing.
 const LEAST: Duration = Duration::from_millis(300);
-/// So often in a second a thread is moved that is moved often. A move costs about what the caches hold: tens of
+/// How often in a second a thread is moved that is moved often. A move costs about what the caches hold: tens of
 /// microseconds where they are shared, hundreds between sockets.
 const OFTEN: f64 = 8.0;
 /// Of the time that passes: a thread is busy that runs or waits for that share, and waits much that waits for this one.

@@ -34,7 +34,7 @@ pub struct Programs {
     reach: usize,
     /// How many functions there are so far, which makes their names unique.
     made: u32,
-    /// Those that later units may call.
+    /// The functions that later units may call.
     exported: VecDeque<Function>,
 }
 

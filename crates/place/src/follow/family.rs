@@ -107,7 +107,7 @@ impl Family {
         self.members.iter().map(started)
     }
 
-    /// Those that were found since the last call.
+    /// The processes that were found since the last call.
     pub(super) fn take_new(&mut self) -> Vec<(u32, u64)> {
         let new = std::mem::take(&mut self.new);
         let started = |process| Some((process, self.members.get(&process)?.started));
@@ -118,8 +118,8 @@ impl Family {
         std::mem::take(&mut self.ended)
     }
 
-    /// Those with young threads, or another number of threads than when it was read last. Not all of them are looked at
-    /// where the limit is reached; the next call goes on.
+    /// The processes with young threads, or with another number of threads than when it was read last. Where the limit
+    /// is reached, not all processes are looked at; the next call goes on.
     pub(super) fn changed(&mut self, now: Instant, limit: &mut Limit) -> Vec<u32> {
         let mut changed = Vec::new();
         let order = self.members.range(self.cursor..);

@@ -28,7 +28,7 @@ pub struct Seen {
 /// Processors whose frequency is one; in kHz.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Those that are online.
+    /// The processors of the domain that are online.
     pub processors: Processors,
     /// What the hardware can do at least and at most.
     pub lowest: u64,

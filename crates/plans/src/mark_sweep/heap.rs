@@ -189,7 +189,7 @@ pub enum Remedy {
     TryAgain,
     /// A collection is called for; it needs the lock released first.
     Collect(&'static str),
-    /// So is one of everything.
+    /// A collection of everything is called for; it needs the lock released first.
     CollectEverything(&'static str),
     /// Memory is exhausted.
     OutOfMemory(&'static str),

@@ -246,7 +246,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old_regions().and_all(&self.nursery.regions())
     }
 
-    /// Those where every object is old.
+    /// The regions where every object is old.
     pub(super) fn old_regions(&self) -> Regions<'_> {
         Regions::of(Kind::Pinned, 0, &self.pinned.region).and(Kind::Old, 0, &self.old.region)
     }

@@ -87,7 +87,7 @@ impl Unwatched {
 /// About which blocks the kernel is asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// Those that were not handed out since the last collection.
+    /// The blocks that were not handed out since the last collection.
     Old,
     /// All: what they hold is about to be marked beside the program.
     All,
@@ -128,7 +128,7 @@ impl MarkSweep {
         self.watch_by(|ranges| unsafe { Watch::start(named, ranges) })
     }
 
-    /// The same by the watch that `start` makes of the ranges that hold blocks.
+    /// As [`MarkSweep::watch_writes`], by the watch that `start` makes of the ranges that hold blocks.
     pub fn watch_by(
         &mut self,
         start: impl FnOnce(&[Range<usize>]) -> Result<Watch, Unavailable>,

@@ -62,8 +62,8 @@ impl Cut {
 pub struct Fragmented {
     /// Where its addresses begin.
     pub(super) start: Address,
-    /// Those behind the nodes' are empty. With several that may have all, what lies above the end of one holds no
-    /// memory yet; mutators raise the end, as far as `unbacked` allows.
+    /// One for each node; those behind them are empty. Where several fragments may have all bytes, what lies above the
+    /// end of a fragment holds no memory yet. Mutators raise the end, as far as `unbacked` allows.
     pub(super) fragments: [BumpRegion; MOST_NODES],
     pub(super) cut: Cut,
     /// The most bytes that a fragment, and all together, ever have.
@@ -75,7 +75,7 @@ pub struct Fragmented {
     unbacked: AtomicUsize,
     /// Bytes that were taken for threads of each node since the space was last balanced. As `left`.
     asked: [AtomicUsize; MOST_NODES],
-    /// And those of them that were found in the fragments of others, or nowhere.
+    /// How many of the bytes in `asked` were found in the fragments of other nodes, or nowhere.
     elsewhere: AtomicUsize,
     /// How often a fragment fits into its range.
     pub(super) turns: usize,

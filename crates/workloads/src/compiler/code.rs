@@ -18,7 +18,7 @@ mod operation {
     pub const MOVE: u32 = 1;
     /// On to the instruction that the first is.
     pub const JUMP: u32 = 2;
-    /// The same, if zero is in the second.
+    /// On to the instruction that the first is, if zero is in the second.
     pub const JUMP_IF_ZERO: u32 = 3;
     /// To the first, what the function returns for what is in the second and those behind it.
     pub const CALL: u32 = 4;

@@ -15,7 +15,7 @@ pub struct DyingLinks {
     came: usize,
     /// Links that a collection cleared or dropped.
     went: usize,
-    /// Those of the last collection.
+    /// Links that the last collection cleared or dropped.
     last: usize,
 }
 

@@ -83,7 +83,7 @@ pub struct Allocated {
 }
 
 impl Allocated {
-    /// And these.
+    /// Adds what others allocated.
     pub fn add(&mut self, other: &Allocated) {
         self.arrays += other.arrays;
         self.bytes += other.bytes;
@@ -157,7 +157,7 @@ impl Tally {
         self.taken += taken as u64;
     }
 
-    /// And these. Allocates no memory where there is room for the types.
+    /// Adds another tally. Allocates no memory where there is room for the types.
     pub(in crate::scavenge) fn add(&mut self, other: &Tally) {
         self.loads.add_all(&other.loads);
         self.stores.add_all(&other.stores);

@@ -26,7 +26,7 @@ pub enum Mode {
     Window,
     /// Each buffer as it is taken.
     Bulk,
-    /// The same with stores that pass the caches by.
+    /// Each buffer as it is taken, with stores that pass the caches by.
     NonTemporal,
     /// By threads of their own.
     Concurrent,
@@ -53,7 +53,7 @@ pub struct Nursery {
     pub contended: bool,
     /// How long mutators took to zero a MB of blocks, in nanoseconds; 0 when they zeroed none.
     pub block_ns: u64,
-    /// The same for stores that pass the caches by, as measured once; 0 when they were not.
+    /// How long that takes with stores that pass the caches by, as measured once; 0 when it was not measured.
     pub past_ns: u64,
 }
 
@@ -126,7 +126,7 @@ const LONGEST_INTERVAL_FAR: u32 = 256;
 const SECOND_THOUGHT: u32 = 3;
 /// A design is better if it takes less than this many thousandths of the best one's time in the mean of some trials.
 const WINS: u64 = 970;
-/// Or in a single one.
+/// It is better, too, if it takes less than this many thousandths in a single trial.
 const WINS_AT_ONCE: u64 = 880;
 /// It has lost for long if it takes more than this many thousandths.
 const FAR: u64 = 1080;

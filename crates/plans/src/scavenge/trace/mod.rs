@@ -518,7 +518,7 @@ impl Run<'_> {
         }
     }
 
-    /// The same in segregated spaces.
+    /// The work of a worker in segregated spaces.
     fn work_apart(&self, worker: &Worker<'_>, mail: &Mail) {
         let colleagues = mail.colleagues(worker.index());
         let mut outbox = Outbox::default();

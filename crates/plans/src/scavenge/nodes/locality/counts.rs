@@ -20,11 +20,11 @@ pub type ByNode = [u64; MOST_NODES];
 pub struct Counts {
     /// Objects whose references were visited; of an old one, once for each dirty card.
     pub scanned: ByNode,
-    /// Those of them that are in the young spaces.
+    /// The scanned objects that are in the young spaces.
     pub scanned_young: ByNode,
     /// Objects that were copied within the young generation, by where they lay.
     pub copied_from: ByNode,
-    /// The same objects, by where they lie now.
+    /// The objects of `copied_from`, by where they lie now.
     pub copied: ByNode,
     /// Objects that were promoted, by where they lie now.
     pub promoted: ByNode,
