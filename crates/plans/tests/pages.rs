@@ -1,5 +1,5 @@
-//! A precise heap on a machine of four memory nodes, under every page policy: programs find in it what they put there,
-//! with the verifier on and under every way to collect; and what mutators and workers of each node do lands where the
+//! A precise heap on a machine of four memory nodes, under every page policy. Programs find in it what they put there,
+//! with the verifier on and under every way to collect. What mutators and workers of each node do lands where the
 //! policy says.
 
 #![cfg(not(loom))]

@@ -3,7 +3,7 @@
 //!
 //! The idea: the paper sends each reference as a message of its own. Here a sender fills a batch, which has a fixed
 //! number of words, and posts it when it is full, or when the sender has nothing else to do. A batch that is posted and
-//! not received is counted in the word that says when a phase is finished ([`crate::termination`]): a sender cannot
+//! not received is counted in the word that says when a phase is finished ([`crate::termination`]). A sender cannot
 //! know that the box of the receiver is empty, so the phase stays open until it is. The worker that serves the box is
 //! called back if it waits for work; one that has not joined yet was called when the phase began, its call cannot be
 //! lost, and it can join, since the phase is open.

@@ -1,9 +1,9 @@
 //! What the workers of a crew did with each other, counted over its life: what synchronisation costs, a model can tell
 //! from that (ASPLOS 2013, sections 2.3 and 3.1).
 //!
-//! The idea: each count is made where what is counted costs more than counting it, by a thread that has the cache line
-//! already: a lock's by its holder, a wake-up's beside the system call, the others once for each phase or worker. Tasks
-//! are not counted as they are taken, since the queue's word says at the end of the phase how many were.
+//! Each count is made where what is counted costs more than counting it, by a thread that has the cache line already. A
+//! lock's count is made by its holder, a wake-up's beside the system call, the others once for each phase or worker.
+//! Tasks are not counted as they are taken, since the queue's word says at the end of the phase how many were.
 //!
 //! # Invariants
 //! - Phases and tasks are added to by the leader alone, when a phase is finished. Each worker sums its failed

@@ -1,10 +1,11 @@
 //! Hash tables that are made for more than they will hold: large arrays of which few parts are ever touched.
 //!
-//! Tenants of a service come and go. Each has a table from keys to records with open addressing, made at once for as many
-//! entries as its plan allows; most use little of it. Half of the tenants number their entries one after the other, so
-//! that these lie together, since a key's place is the key itself with its halves mixed, as in several languages' tables;
-//! the keys of the others are random, and lie all over. A table that is three quarters full grows. Entries are added,
-//! looked up, replaced and removed at random, one element at a time; when a tenant goes, its whole table is read.
+//! Tenants of a service come and go. Each has a table from keys to records with open addressing, made at once for as
+//! many entries as its plan allows; most use little of it. Half of the tenants number their entries one after the
+//! other, so that these lie together: a key's place is the key itself with its halves mixed, as in several languages'
+//! tables. The keys of the others are random, and lie all over. A table that is three quarters full grows. Entries are
+//! added, looked up, replaced and removed at random, one element at a time; when a tenant goes, its whole table is
+//! read.
 
 use std::cell::Cell;
 

@@ -257,8 +257,8 @@ impl BlockTable {
             return self.resolve_large(word);
         }
         let block = self.block(index);
-        // SAFETY: the descriptor table covers the small part; unused entries read as zero. The lock holder alone changes
-        // descriptors, and nobody does in a stopped world.
+        // SAFETY: the descriptor table covers the small part; unused entries read as zero. The lock holder alone
+        // changes descriptors, and nobody does so in a stopped world.
         let descriptor = unsafe { &*block };
         if descriptor.state != State::Small {
             return None;
@@ -289,7 +289,8 @@ impl BlockTable {
         }
         // SAFETY: the table covers the small part, in which the word is.
         let block = unsafe { self.blocks.add(index) };
-        // SAFETY: unused entries read as zero. The lock holder alone changes descriptors, and nobody in a stopped world.
+        // SAFETY: unused entries read as zero. The lock holder alone changes descriptors, and nobody does so in a
+        // stopped world.
         let descriptor = unsafe { &*block };
         let product = (offset & (BLOCK_BYTES - 1)) * descriptor.inverse as usize;
         let object = product >> INVERSE_SHIFT;

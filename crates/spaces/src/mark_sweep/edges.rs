@@ -4,10 +4,10 @@
 //! Frampton, "Effective prefetch for mark-sweep garbage collection", ISMM 2007), with marks at the side.
 //!
 //! The older policies check the mark of a candidate at once and wait for its cache line, or for a branch that the
-//! processor guessed wrong because the line was not there. Here three loops take turns, each short enough to stay in registers
-//! and without a branch on what nobody can guess: small objects are scanned and their words kept if they lie in the heap; when
-//! there are enough, the words are resolved and what they refer to is prefetched; then the marks of the objects of the turn
-//! before are checked, whose lines have come.
+//! processor guessed wrong because the line was not there. Here three loops take turns, each short enough to stay in
+//! registers and without a branch on what nobody can guess. The first scans small objects and keeps their words that
+//! lead into the heap. When there are enough words, the second resolves them and prefetches what they refer to. The
+//! third checks the marks of the objects of the turn before, whose lines have come.
 //!
 //! # Invariants
 //! - What is in the queue is neither marked by being there nor lost: a worker is idle only when the queue is empty.

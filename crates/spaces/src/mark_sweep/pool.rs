@@ -1,9 +1,9 @@
 //! The pool of free blocks of the small part.
 //!
-//! Free blocks hang in three lists, dirty (backed by memory, contents unknown), clean (read as zero), and away: where
-//! addresses are short (`Layout::is_in_pieces`), those of free blocks go back, for large objects or the program, and are
-//! mapped anew when they are needed. The lists are rebuilt in address order at each collection, so that the heap stays
-//! dense at its low end. Beyond the frontier all is clean and was never used.
+//! Free blocks hang in three lists: dirty (backed by memory, contents unknown), clean (read as zero), and away. Where
+//! addresses are short (`Layout::is_in_pieces`), those of free blocks go back, for large objects or the program, and
+//! are mapped anew when they are needed. The lists are rebuilt in address order at each collection, so that the heap
+//! stays dense at its low end. Beyond the frontier all is clean and was never used.
 //!
 //! All methods run under the allocator lock. Who reads cells without the lock is inside of `readers` meanwhile.
 

@@ -10,9 +10,9 @@
 //! Objects are born unmarked and thereby young. Cells that were freed explicitly keep their mark and are handed out with
 //! it: such an object is old from birth, and on a written page.
 //!
-//! Of some kinds all old objects are scanned each time: uncollectable ones and those marked unconditionally are roots;
-//! a client's mark procedure, and what a descriptor in the object leads to, may read memory that is not watched; and what
-//! a disclaim procedure kept may refer to what is gone.
+//! Of some kinds all old objects are scanned each time. Uncollectable ones and those marked unconditionally are roots.
+//! A client's mark procedure, and what a descriptor in the object leads to, may read memory that is not watched. What a
+//! disclaim procedure kept may refer to what is gone.
 //!
 //! # Invariants
 //! - `pages` has what is still to be scanned: bit `n` of the byte of 16 KiB says that page `n` of these counts as written. Blocks
@@ -345,8 +345,9 @@ impl MarkSweep {
         cells
     }
 
-    /// Calls `visit` with a range or object, and its descriptor, for the marked objects of a block that have to be scanned
-    /// again: those on pages that count as written, which do not any more then, and all of them where some were `dropped`.
+    /// Calls `visit` with a range or object, and its descriptor, for the marked objects of a block that have to be
+    /// scanned again. These are the ones on pages that count as written, which do not any more afterwards. Where some
+    /// were `dropped`, all are scanned again.
     pub(super) fn visit_again(
         &self,
         index: BlockIndex,

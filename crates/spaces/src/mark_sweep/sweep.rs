@@ -29,8 +29,8 @@ struct ListBuilder {
 }
 
 impl ListBuilder {
-    /// A list of no cells yet, whose cells will hold `second` behind their link: the cookies that explicit frees may
-    /// have left there go, since a client that takes a whole list gets the cells as they are, and must be able to free them.
+    /// A list of no cells yet, whose cells will hold `second` behind their link. So the cookies go that explicit frees
+    /// may have left there: a client that takes a whole list gets the cells as they are, and must be able to free them.
     const fn new(second: usize) -> ListBuilder {
         ListBuilder {
             head: Address::NULL,

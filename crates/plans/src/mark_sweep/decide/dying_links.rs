@@ -1,10 +1,10 @@
 //! What disappearing links that are about to be cleared cost, in bytes of allocation.
 //!
-//! A program that registers links for objects that soon die keeps their entries in tables of its own, which it clears when
-//! the collector has cleared the links. Until then each look into such a table passes dead entries. So what a collection
-//! saves there is more than the memory that it frees, and the heap hears of it: a link that was registered since the last
-//! collection counts as some bytes that were allocated, times the part of such links that the last collections cleared. A
-//! program whose links stay pays nothing.
+//! A program that registers links for objects that soon die keeps their entries in tables of its own, which it clears
+//! when the collector has cleared the links. Until then each look into such a table passes dead entries. So what a
+//! collection saves there is more than the memory that it frees, and the heap hears of it. A link that was registered
+//! since the last collection counts as some bytes that were allocated, times the part of such links that the last
+//! collections cleared. A program whose links stay pays nothing.
 
 /// Links that came and went, the latest collection counting most.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,13 +1,14 @@
 //! When to collect, when to grow, when to shrink.
 //!
 //! The rule is the one that libgc documents for `GC_free_space_divisor`: at least `N / divisor` bytes are allocated
-//! between collections, where N is twice the bytes that were traced, plus a quarter of the bytes without pointers,
-//! plus the roots, plus what a collection costs however small the heap is. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
+//! between collections. N is twice the bytes that were traced, plus a quarter of the bytes without pointers, plus the
+//! roots, plus what a collection costs however small the heap is. The heap grows by `1 / divisor` of its size when that
+//! much was not allocated yet.
 //!
-//! Where the limits of control groups leave less than the rule would have the program allocate, the heap is collected as
-//! soon as as much was allocated as is left: the program and others in its group may take the rest. Then the heap grows in
-//! smaller steps, too. A sixteenth of the heap is allocated between collections in any case, or a heap that fills its limit,
-//! or whose group is full of others' memory, would hardly do anything else.
+//! Where the limits of control groups leave less than the rule would have the program allocate, the heap is collected
+//! as soon as what was allocated is as much as what is left. The program and others in its group may take the rest.
+//! Then the heap grows in smaller steps, too. A sixteenth of the heap is allocated between collections in any case, or
+//! a heap that fills its limit, or whose group is full of others' memory, would hardly do anything else.
 //!
 //! Where stacks of coroutines may lie that nobody has named, and the system does not say what is mapped, each collection would be
 //! abandoned (`unnamed_stacks`): then the heap grows as long as it can.

@@ -194,8 +194,8 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Makes a part of a spine writable, from the stock if it is not; where it lies then. Other mutators may be as far.
     ///
     /// # Safety
-    /// The record is the calling mutator's, attached to this heap and inside its gate; a spine of this heap lies there
-    /// that has this part, its elements are slots if `contents` says so, and the stock is not empty if the part is tainted.
+    /// The record is the calling mutator's, attached to this heap and inside its gate. A spine of this heap lies there
+    /// that has this part. Its elements are slots if `contents` says so. The stock is not empty if the part is tainted.
     pub unsafe fn instantiate(
         &self,
         record: NonNull<Mutator>,

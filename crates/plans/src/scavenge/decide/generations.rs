@@ -3,11 +3,11 @@
 //! Scavenges pay while most objects die young. Where they do not, a scavenge copies much and frees little, and the old
 //! generation fills with what it copied. A collection of everything then costs hardly more than a scavenge, copies
 //! nothing, and leaves all of the heap that nothing lives in to allocation. So both are compared by what they cost for
-//! each byte that is allocated: the one by what the last cycle took (the scavenges since the last full collection, and
-//! the full one that they led to), the other by one full collection and what is free after it. What a full collection
-//! takes is not known before the first; it is tried early if many young objects survive. A program that has just built
-//! what it begins with has had costly scavenges, too; where the full collection found few young objects alive, they are
-//! no sign of what comes.
+//! each byte that is allocated. The one is measured by what the last cycle took: the scavenges since the last full
+//! collection, and the full one that they led to. The other is measured by one full collection and what is free after
+//! it. What a full collection takes is not known before the first; it is tried early if many young objects survive. A
+//! program that has just built what it begins with has had costly scavenges, too; where the full collection found few
+//! young objects alive, they are no sign of what comes.
 //!
 //! What collections of everything will cost is a guess as long as there were only scavenges: more may live at the next
 //! one, and objects that a scavenge would have copied once are marked and slid each time. So what scavenges cost is

@@ -5,8 +5,8 @@
 //! that the old one fills between two full collections; and where as much of each byte survives whatever the size, it
 //! saves no copying at all. Which of the two a program is cannot be known before. So the cost of a size is what
 //! scavenges take for each MB that is allocated, and the share of a full collection for what they promote meanwhile.
-//! Another size is tried only if it would be cheaper in the best case (a larger one copies no more each time, a smaller
-//! one no more of each MB), and left again if it was not cheaper when it had been measured; then it is long until the
+//! Another size is tried only if it would be cheaper in the best case: a larger one copies no more each time, a smaller
+//! one no more of each MB. It is left again if it was not cheaper when it had been measured. Then it is long until the
 //! next trial, and longer each time.
 
 /// What is known after a scavenge. Sizes are in bytes.

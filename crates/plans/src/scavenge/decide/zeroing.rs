@@ -7,9 +7,9 @@
 //! beat, tries each other design once at once, and repeats what won. Then a design is tried the more seldom the more
 //! often it lost. When the program changes, which the cost of the best design shows, all begins again.
 //!
-//! What cannot win is not tried: zeroing threads where no processor is left for them, by this program's threads or by
-//! others; stores that pass the caches by where a nursery zeroed by blocks was zeroed faster than that, since it lay in
-//! them. Nor does a nursery count of which much is fresh from the system: nobody zeroed that.
+//! What cannot win is not tried. Zeroing threads cannot where no processor is left for them, by this program's threads
+//! or by others. Stores that pass the caches by cannot where a nursery zeroed by blocks was zeroed faster than that,
+//! since it lay in the caches. Nor does a nursery count of which much is fresh from the system: nobody zeroed that.
 //!
 //! # Invariants
 //! - The best design is one that won against the best one before it, in the mean of its trials, or the first one.

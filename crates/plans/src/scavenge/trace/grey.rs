@@ -5,8 +5,8 @@
 //! phase is over.
 //!
 //! # Invariants
-//! - An object is made grey once, by the worker that won it, and an item is pushed again only after it was stolen from
-//!   a deque: one at a time, onto an empty stack, which begins in its first segment again. So the arena is never
+//! - An object is made grey once, by the worker that won it. An item is pushed again only after it was stolen from a
+//!   deque: one at a time, onto an empty stack, which begins in its first segment again. So the arena is never
 //!   exhausted.
 //! - A segment belongs to the worker that took it. The leader takes all of them back between phases.
 

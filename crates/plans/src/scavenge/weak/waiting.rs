@@ -11,8 +11,8 @@
 //!    reaches an object from now on, in this phase or in a later one, looks up which entries wait for it
 //!    ([`Watch::won`]). Their values are traced and lead to more keys, until nothing is left.
 //!
-//! No entry is missed: if its key was reached before phase 2 began, the second look sees that, since the end of a phase
-//! is ordered before the next one; if not, then one worker wins the key later (I4), and finds the entry, since
+//! No entry is missed. If its key was reached before phase 2 began, the second look sees that, since the end of a phase
+//! is ordered before the next one. If not, then one worker wins the key later (I4), and finds the entry, since
 //! registering had ended. It may be found in both ways, and both make the same value live, which happens once. In a
 //! single phase the worker that registers and the one that reaches the key would each have to write first and then
 //! read, with a full fence at each object that is reached; `tests/loom_ephemerons.rs` has both.

@@ -1,6 +1,6 @@
 //! What zeroing takes of the processors. A thread that zeroes may lose its processor in the middle, to its neighbours
-//! or to the hypervisor's, and the time until it comes back is not zeroing's: so what counts is the thread's processor
-//! time, as in the paper's DirectZeroingCost (OOPSLA 2011, section 4.3), where both sides of the share are.
+//! or to the hypervisor's, and the time until it comes back is not zeroing's. So what counts is the thread's processor
+//! time, as on both sides of the share in the paper's DirectZeroingCost (OOPSLA 2011, section 4.3).
 //!
 //! The kernel's clock of a thread is a system call, as long as zeroing a block. So one piece for each [`INTERVAL`]
 //! bytes is timed by the time-stamp counter, which goes on while the thread has no processor. A sample slower than any
