@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Run each rival on tiny workloads and compare its results with `gleaner-bench native`.
 
-A run has so many iterations that collections happen in its small heap, where the rival collects at
-all. The last line is "N passed, N failed".
+A run has enough iterations for collections in its small heap, where the rival collects at all.
+The last line is "N passed, N failed".
 
     rivals/compare.py                        everything
     rivals/compare.py go hotspot             these rivals

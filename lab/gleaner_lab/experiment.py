@@ -140,7 +140,7 @@ class Bar(Part):
     metric: str = "cpu_s"
     #: `value`: the metric itself, its mean over rounds, beside no other configuration.
     figure: Literal["ratio", "value"] = "ratio"
-    #: So many processors it is about: a machine with fewer cannot violate it, only not decide it.
+    #: How many processors it is about: a machine with fewer neither decides nor violates it.
     processors: Annotated[int, Field(ge=1)] | None = None
     #: Each workload by itself, or the geometric mean over all: of `mean`, the interval says what
     #: other workloads of the kind might show; of `set`, what more rounds of these might.
@@ -219,7 +219,7 @@ class Experiment(Part):
     log: bool = True
     #: Processors to pin processes to; all of them unless given.
     pin: list[Annotated[int, Field(ge=0)]] | None = None
-    #: The baseline of the first workload is run again after so many runs, to show drift.
+    #: The baseline of the first workload is run again after this many runs, to show drift.
     canary_every: Annotated[int, Field(ge=2)] | None = 25
     #: `hardware`: counters of the kernel; `cachegrind`: a simulation of a further run.
     counters: Literal["none", "hardware", "cachegrind"] = "none"

@@ -17,7 +17,7 @@ GRANULE = 64 << 10
 GREATEST_DIVISOR = 64
 #: From this divisor on, collections are so frequent that a limit may do better.
 HIGH_DIVISOR = 4
-#: A peak within so many tolerances of the wanted one is measured more than once.
+#: A peak within this many tolerances of the wanted one is measured more than once.
 NEAR = 4
 #: How often a limit is halved in on.
 LIMIT_STEPS = 8

@@ -1,7 +1,7 @@
 """Where in arrays programs access elements, from what a report on arrays counted by position.
 
-Figure 2 of PLDI 2010: the share of the accesses that are less than so many bytes from the first
-element, against that distance.
+Figure 2 of PLDI 2010: the share of the accesses that are less than a distance from the first
+element, against this distance in bytes.
 """
 
 from __future__ import annotations

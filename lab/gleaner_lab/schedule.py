@@ -19,7 +19,7 @@ from gleaner_lab.cells import Cell
 
 @dataclass(frozen=True)
 class Task:
-    """One run to do: a cell in a round, or the canary after so many others."""
+    """One run to do: a cell in a round, or the canary after a number of others."""
 
     cell: Cell
     round: int
@@ -61,7 +61,7 @@ def counted(cells: Sequence[Cell]) -> Iterable[Task]:
 
 
 def with_canary(tasks: Iterable[Task], canary: Cell | None, every: int | None) -> Iterable[Task]:
-    """Puts the canary first and after every so many runs."""
+    """Puts the canary first and after each `every` runs."""
     if canary is None or every is None:
         yield from tasks
         return

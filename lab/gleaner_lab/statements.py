@@ -20,8 +20,8 @@ class Statement(Part):
     unit: Literal["percent", "times", "number"]
     at_least: float | None = None
     at_most: float | None = None
-    #: Both bounds are so many times less and more than the paper's figure; of `times`, what exceeds
-    #: 1 is, so that a statement about a gain never holds without one.
+    #: Both bounds: this many times less and more than the paper's figure. With the unit `times`,
+    #: what exceeds 1 is multiplied, so that a statement about a gain never holds without one.
     within: Annotated[float, Field(gt=1)] | None = None
 
     @model_validator(mode="after")

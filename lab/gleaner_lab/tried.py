@@ -77,7 +77,7 @@ class Statement(PaperStatement):
     ours: Ours
     #: The paper's own number of the finding that it is a part of.
     finding: int | None = None
-    #: So many memory nodes, one a socket, it is about. Where there are fewer, something stands in.
+    #: How many memory nodes, one a socket, it is about. Where there are fewer, something stands in.
     nodes: int = 1
     #: What that is, in words.
     stand_in: str = ""

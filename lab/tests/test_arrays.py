@@ -161,7 +161,7 @@ def costs(path, within=0.1, beyond=1.0, cursor=0.05):
 
 
 def counted(shares, number=1e9):
-    """What `array-report` counted: so many accesses, with these shares beyond N."""
+    """What `array-report` counted: `number` accesses, with these shares beyond N."""
     experiment = experiments.parse(COUNTING, Path("array-counts.yaml"))
     metrics = {}
     for workload, beyond in shares.items():

@@ -30,7 +30,7 @@ NODES = 8
 
 
 def matrix(pattern, total):
-    """So many of something: all of node 0, anywhere, or each on its own node."""
+    """A total of something: all of node 0, anywhere, or each on its own node."""
     rows = np.full((NODES, NODES), 1 / NODES) / NODES
     if pattern == "one":
         rows = np.outer(np.full(NODES, 1 / NODES), np.arange(NODES) == 0)

@@ -223,7 +223,7 @@ def test_a_speedup_is_at_most_the_threads():
 
 
 def matrix(objects, rows, columns):
-    """So many objects by the shares of workers' and of objects' nodes."""
+    """`objects` objects by the shares of workers' and of objects' nodes."""
     return objects * np.outer(np.array(rows) / np.sum(rows), np.array(columns) / np.sum(columns))
 
 

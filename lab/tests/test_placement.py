@@ -34,7 +34,7 @@ def test_no_question_says_what_an_option_of_the_command_changes():
 
 
 def found_with(*verdicts: str) -> list[Finding]:
-    """A finding with so many statements."""
+    """A finding with one statement for each of `verdicts`."""
     one = statements(placement.FILE)[0]
     return [Finding(one, UNKNOWN, verdict, "") for verdict in verdicts]
 

@@ -8,9 +8,9 @@
 struct document {
     char *text;
     size_t length;
-    /* So many elements are read, from the first on, with all that they are in. */
+    /* How many elements are read at most, from the first on, with all that they are in. */
     size_t most;
-    /* So many elements have been read. */
+    /* How many elements are read. */
     size_t elements;
 };
 

@@ -9,11 +9,11 @@
 #include "numbers.h"
 
 enum {
-    /* A mutator looks for what is ready after so many steps. */
+    /* After how many steps a mutator looks for what is ready. */
     BETWEEN = 1000,
-    /* So many of the objects that are handed out are kept, the latest ones. */
+    /* How many of the objects that are handed out are kept, the latest ones. */
     KEPT = 1000,
-    /* One in so many is kept. */
+    /* One in this many is kept. */
     KEEP_ONE_IN = 8,
     /* A conservative collector may take something for a reference that is none:
      * after how many more collections it is at fault. */

@@ -21,8 +21,8 @@ enum {
     LATEST = 20,
     /* The last payments of a warehouse are remembered. */
     HISTORY = 1000,
-    /* Of a hundred lines, so many are delivered from another warehouse, and of a
-     * hundred payments, so many are by the customer of another. */
+    /* How many of a hundred lines are delivered from another warehouse, and how
+     * many of a hundred payments are by the customer of another. */
     AWAY = 10,
     /* A stock goes from the first to the last of these, and around. */
     LEAST_STOCK = 10,

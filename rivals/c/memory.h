@@ -22,7 +22,7 @@ struct quad {
     uint32_t number[2];
 };
 
-/* Once, before all else: a heap of so many bytes and so many collecting
+/* Once, before all else: a heap of `heap_bytes` bytes and `workers` collecting
  * threads, as far as the rival knows such things. */
 static void memory_start(size_t heap_bytes, int workers);
 
@@ -32,11 +32,11 @@ static struct node *memory_node(void);
 static struct quad *memory_quad(void);
 /* A fresh array of null references. */
 static struct node **memory_references(size_t length);
-/* A fresh array of numbers of so many bytes in all, not initialized. */
+/* A fresh array of numbers, of `bytes` bytes in all, not initialized. */
 static void *memory_numbers(size_t bytes);
 /* The same, all zero. */
 static void *memory_zeros(size_t bytes);
-/* A fresh object of so many bytes that may refer to others. The caller
+/* A fresh object of `bytes` bytes that may refer to others. The caller
  * writes all of it. */
 static void *memory_object(size_t bytes);
 

@@ -47,8 +47,8 @@ uint64_t tiny(const struct chosen *chosen);
 void prepare_index(const struct chosen *chosen);
 void prepare_xml(const struct chosen *chosen);
 
-/* Runs `body` on so many threads, with their numbers from 0; the sum of what it
- * returns. One thread is the calling one. */
+/* Runs `body` on `mutators` threads, with their numbers from 0; the sum of what
+ * it returns. One thread is the calling one. */
 uint64_t run_mutators(unsigned mutators, uint64_t (*body)(void *context, unsigned number),
                       void *context);
 

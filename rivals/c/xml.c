@@ -16,7 +16,7 @@ enum {
     PLACES = 256,
     /* Bytes of a buffer that is written to. */
     BUFFER = 4096,
-    /* So many children are sorted by insertion. */
+    /* Up to this many children are sorted by insertion. */
     FEW = 20,
 };
 

@@ -21,9 +21,9 @@ var documentPlaces = []string{
 // source is a document that was read once and is well-formed. Its text is outside of the heap.
 type source struct {
 	text []byte
-	// So many elements are read, from the first on, with all that they are in.
+	// How many elements are read at most, from the first on, with all that they are in.
 	most int
-	// So many elements have been read.
+	// How many elements are read.
 	elements int
 }
 

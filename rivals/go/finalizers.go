@@ -146,8 +146,8 @@ func (f *finalized) take(object *resource) uint64 {
 	return f.count.Add(1) - 1
 }
 
-// await takes what the collector hands out until so many objects were. If they are too few, it waits for ever, which
-// the runtime reports as a deadlock.
+// await takes what the collector hands out until count objects were handed out. If they are too few, it waits for ever,
+// which the runtime reports as a deadlock.
 func (f *finalized) await(count uint64) {
 	for f.count.Load() < count {
 		f.take(f.ready.wait())

@@ -13,7 +13,7 @@ const (
 	mostLines    = 15
 	latestOrders = 20   // orders that a stock level looks at
 	remembered   = 1000 // payments of a warehouse
-	awayShare    = 10   // of a hundred lines or payments, so many are another warehouse's
+	awayShare    = 10   // how many of a hundred lines or payments are another warehouse's
 	stockFrom    = 10   // a stock goes from here
 	stockTo      = 100  // to here, and around
 	stockSpan    = stockTo - stockFrom + 1

@@ -90,7 +90,7 @@ func alone(run func(tiny bool) uint64) workload {
 	}}
 }
 
-// together is a workload of so many mutators unless told.
+// together is a workload that has this number of mutators unless it is told another one.
 func together(threads int, run func(what chosen) uint64) workload {
 	return workload{threads: threads, prepare: func(what chosen) (work, error) {
 		return func(*facts) uint64 { return run(what) }, nil

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// mutate runs body on so many mutators, with their numbers from 0, and gives what it returns in that order. One
-// mutator is the calling goroutine.
+// mutate runs body on as many mutators as threads says, with their numbers from 0, and gives what it returns in that
+// order. One mutator is the calling goroutine.
 func mutate[R any](threads int, body func(number int) R) []R {
 	results := make([]R, threads)
 	if threads == 1 {

@@ -11,11 +11,11 @@ import java.util.concurrent.atomic.AtomicLong;
  * <p>What is ready is known to Java's finalizer thread alone: it puts them in a queue, where the mutators take them.
  */
 final class Finalizers implements Workload {
-    /** A mutator looks for what is ready after so many steps. */
+    /** After how many steps a mutator looks for what is ready. */
     private static final int BETWEEN = 1000;
-    /** So many of the objects that are handed out are kept, the latest ones. */
+    /** How many of the objects that are handed out are kept, the latest ones. */
     private static final int KEPT = 1000;
-    /** One in so many is kept; a power of two. */
+    /** One in this many is kept; a power of two. */
     private static final int KEEP_ONE_IN = 8;
 
     private static final Ready READY = new Ready();
@@ -131,8 +131,8 @@ final class Finalizers implements Workload {
     }
 
     /**
-     * Collects, and takes all that died until so many were handed out in all. The finalizer thread may still be busy
-     * with the last ones when nothing waits for it any more.
+     * Collects, and takes all that died until {@code expected} were handed out in all. The finalizer thread may still
+     * be busy with the last ones when nothing waits for it any more.
      */
     private static void collect(Taken taken, long expected) {
         System.gc();

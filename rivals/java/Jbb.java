@@ -23,9 +23,9 @@ final class Jbb implements Workload {
     private static final int LATEST = 20;
     /** What a payment is remembered in: the last ones of a warehouse. */
     private static final int HISTORY = 1000;
-    /** Of a hundred lines, so many are delivered from another warehouse; the same of payments. */
+    /** How many of a hundred lines are delivered from another warehouse, and of a hundred payments. */
     private static final int AWAY = 10;
-    /** A stock goes from here through so many quantities, and around. */
+    /** A stock goes from here through as many quantities as SPAN says, and around. */
     private static final int LEAST_STOCK = 10;
 
     private static final int SPAN = 91;

@@ -41,7 +41,7 @@ final class XmlDocument {
 
     final int elements;
     private final ByteBuffer bytes;
-    /** So many elements are read, from the first on, with all that they are in. */
+    /** How many elements are read at most, from the first on, with all that they are in. */
     private final int most;
 
     /** Reads it once; an error when it is not well-formed. */

@@ -295,7 +295,7 @@ pub fn run(chosen: &Accesses) -> Result<bool> {
     Ok(true)
 }
 
-/// So many rounds of all cells.
+/// Measures all cells in `rounds` rounds.
 fn measure_all(cells: &mut [Cell], grounds: &mut Grounds, rounds: u32) -> Result<()> {
     let progress = progress::bar(cells.len() * rounds as usize);
     let mut order: Vec<usize> = (0..cells.len()).collect();
@@ -497,7 +497,7 @@ fn task(combination: Combination, (first, count): (usize, usize), accesses: usiz
     task
 }
 
-/// The same for people: a column for each kind of elements, a row for all else.
+/// The lines for people: a column for each kind of elements, a row for all else.
 fn table(lines: &[Line], shown: impl Fn(&Line) -> String) -> Table {
     let kinds: Vec<Kind> = Kind::value_variants()
         .iter()

@@ -107,8 +107,8 @@ pub struct Clients {
     /// Does not ask Gleaner for its event log, so collections are not counted
     #[arg(long, conflicts_with = "least_collections")]
     pub no_log: bool,
-    /// Collects at every so many allocations as the client's entry says, verifies each collection, overwrites what is
-    /// freed
+    /// Collects as often, counted in allocations, as the client's entry says, verifies each collection, overwrites what
+    /// is freed
     #[arg(long)]
     pub pressure: bool,
     /// A run on Gleaner with fewer collections is a failure

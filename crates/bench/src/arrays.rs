@@ -1,6 +1,6 @@
-//! What became of arrays, as JSON: what the savings of lazy allocation, zero compression and copy-on-write are computed
-//! from (PLDI 2010, section 7.2.1 and Table 4); and the report of option `array-report`, with the columns of Tables 1 and
-//! 4, and the accesses of Figure 2.
+//! What became of arrays, as JSON. The savings of lazy allocation, zero compression and copy-on-write are computed from
+//! it (PLDI 2010, section 7.2.1 and Table 4). Beside that, the report of option `array-report`, with the columns of
+//! Tables 1 and 4, and the accesses of Figure 2.
 
 use gleaner::report::{ArrayType, ByPosition, Living};
 use gleaner::{ArrayCounts, ArrayReport};
@@ -20,7 +20,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Of a heap with so many bytes of an array in its spine, and arraylets of so many, that counted this.
+    /// Of a heap with `first_n` bytes of an array in its spine, and arraylets of `arraylet` bytes, that counted
+    /// `counts`.
     pub fn new((first_n, arraylet): (usize, usize), counts: &ArrayCounts) -> Line {
         Line {
             first_n,

@@ -88,10 +88,10 @@ pub struct Client {
     /// What of the output counts.
     #[serde(default)]
     pub compare: Compare,
-    /// With `--pressure`, a collection at every so many allocations.
+    /// With `--pressure`, after how many allocations each collection comes.
     #[serde(default = "each")]
     pub stress: NonZeroU32,
-    /// Under pressure, so many allocations before the first collection, if the program needs it.
+    /// Under pressure, how many allocations come before the first collection, if the program needs it.
     #[serde(rename = "stress-after")]
     pub stress_after: Option<u32>,
     /// Collections that are enough under pressure, for a program that is too slow for as many as are asked for.

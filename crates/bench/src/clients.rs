@@ -41,7 +41,7 @@ pub struct Comparison {
     pub gleaner: Side,
     /// Runs a client on a side.
     pub runner: Runner,
-    /// Those that were chosen.
+    /// The clients that were chosen.
     pub clients: Vec<Client>,
 }
 

@@ -8,7 +8,7 @@ use gleaner_eventlog::place_of;
 pub const WINDOWS_MS: [u64; 2] = [50, 200];
 
 impl Collections {
-    /// The pause, in seconds, than which so many of a hundred are no longer.
+    /// The pause, in seconds, that `percent` percent of the pauses do not exceed.
     pub fn pause_at(&self, percent: f64) -> f64 {
         let mut pauses = self.pauses.clone();
         pauses.sort_unstable_by(f64::total_cmp);

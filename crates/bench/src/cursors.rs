@@ -38,7 +38,7 @@ pub struct Cursors {
     /// Bytes of each array beyond its first 4 KB
     #[arg(long, value_name = "SIZE", value_parser = array_size, default_value = "64k")]
     pub bytes: usize,
-    /// Each loop goes through at least so many bytes in a measurement, after one pass that does not count
+    /// Each loop goes through at least this many bytes in a measurement, after one pass that does not count
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "8m")]
     pub work: usize,
     /// Fills the two arrays of a loop in turns, so that no two arraylets of one lie side by side: else those of each do,
@@ -83,8 +83,9 @@ struct Task {
 /// A loop; what it comes to.
 ///
 /// # Safety
-/// The arrays of the task are valid ones of the elements that the loop is about, with so many bytes beyond the first N,
-/// in a heap with the layout that it is compiled for; nothing of `other` has to be instantiated, so nothing collects.
+/// The arrays of the task are valid ones of the elements that the loop is about, with the task's number of bytes beyond
+/// the first N. They lie in a heap with the layout that the loop is compiled for. Nothing of `other` has to be
+/// instantiated, so nothing collects.
 type Kernel = unsafe fn(&mut Mutator, &Task) -> std::result::Result<u64, OutOfMemory>;
 
 /// The first element and the number of elements of type `T` in the range.
@@ -238,7 +239,8 @@ impl Loop {
         }
     }
 
-    /// Two arrays of a heap with so many bytes each beyond the first N, and the same content in every heap.
+    /// Two arrays of a heap, each with the chosen number of bytes beyond the first N, and the same content in every
+    /// heap.
     fn arrays(self, ground: &mut Ground, chosen: &Cursors) -> Result<[Rooted; 2]> {
         match self {
             Loop::Sum | Loop::Dot => filled(ground, chosen, |random| f64::from(random.draw())),
@@ -271,7 +273,7 @@ fn filled<T: Measured + Number>(
         for array in &arrays {
             let count = step.min(length - first);
             let content: Vec<T> = (0..count).map(|_| draw(&mut random)).collect();
-            // SAFETY: the array has so many elements; it is held by a handle, and its address is not used again.
+            // SAFETY: the array has `length` elements; it is held by a handle, and its address is not used again.
             let written = unsafe {
                 ground
                     .mutator
@@ -318,7 +320,7 @@ impl Side {
         black_box(unsafe { (self.kernel)(&mut ground.mutator, &self.task) }.map_err(failed)?);
         self.task.passes = passes;
         let start = Instant::now();
-        // SAFETY: the same task and heap as in the pass before, which moved nothing.
+        // SAFETY: the arrays have the elements of the loop, and the pass before, of this task, moved nothing.
         let result = unsafe { (self.kernel)(&mut ground.mutator, &self.task) }.map_err(failed)?;
         Ok((result, start.elapsed().as_secs_f64()))
     }
@@ -436,7 +438,7 @@ pub fn run(chosen: &Cursors) -> Result<bool> {
     Ok(true)
 }
 
-/// The same for people.
+/// The lines for people.
 fn table(lines: impl Iterator<Item = Line>) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header([

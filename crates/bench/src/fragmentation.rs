@@ -54,7 +54,7 @@ struct Line {
     live_bytes: usize,
     /// The largest array that there was memory for.
     largest_bytes: usize,
-    /// That, of what is not alive.
+    /// Its share of what is not alive.
     largest_share: f64,
     /// How long it took to collect everything while it was alive.
     collection_s: f64,
@@ -113,7 +113,7 @@ pub fn run(chosen: &Fragmentation) -> Result<bool> {
 }
 
 impl Holes {
-    /// Makes an array of so many bytes and keeps it at an index.
+    /// Makes an array of `bytes` bytes and keeps it at an index.
     fn fill(&mut self, index: usize, bytes: usize) -> Allocated<()> {
         let array = self.kept.numbers(bytes)?;
         self.kept.put(index, array)
@@ -128,7 +128,7 @@ impl Holes {
         Ok(count / 2)
     }
 
-    /// Whether there is memory for an array of so many bytes; it is dropped.
+    /// Whether there is memory for an array of `bytes` bytes; it is dropped.
     fn fits(&mut self, bytes: usize) -> Result<bool> {
         let fits = self.fill(self.last, bytes).is_ok();
         self.kept.put(self.last, Value::NULL).map_err(failed)?;
@@ -155,8 +155,8 @@ impl Holes {
         Ok(least)
     }
 
-    /// How long it takes to collect everything beside an array of so many bytes, and to copy one half of it to the
-    /// other.
+    /// How long it takes to collect everything beside an array of `bytes` bytes, and to copy one half of the array to
+    /// the other.
     fn times_of(&mut self, bytes: usize) -> Allocated<(f64, f64)> {
         self.fill(self.last, bytes)?;
         let start = Instant::now();
@@ -164,7 +164,7 @@ impl Holes {
         let collection = start.elapsed().as_secs_f64();
         let (array, half) = (self.kept.at(self.last), (bytes / 2) as u32);
         let start = Instant::now();
-        // SAFETY: an array of so many bytes; the address is not used again.
+        // SAFETY: an array of `bytes` bytes; the address is not used again.
         unsafe {
             self.kept
                 .mutator

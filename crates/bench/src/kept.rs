@@ -26,7 +26,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// A heap of so many MB, with lists of options, that keeps up to so many arrays.
+    /// A heap of `mb` MB, with lists of options, that keeps up to `count` arrays.
     pub fn new(mb: u32, workers: usize, options: &[String], count: usize) -> Result<Kept> {
         let builder = Heap::builder()
             .limit((mb as usize) << 20)
@@ -65,7 +65,7 @@ impl Kept {
         })
     }
 
-    /// A fresh array of so many bytes, each of them 1.
+    /// A fresh array of `bytes` bytes, each of them 1.
     pub fn numbers(&mut self, bytes: usize) -> Allocated<Value> {
         let (id, length) = (self.bytes, bytes as u32);
         // SAFETY: the type is one of arrays of bytes; the fresh array is in a root while it is filled, and no other
@@ -83,7 +83,7 @@ impl Kept {
         }
     }
 
-    /// A fresh array of references of so many bytes, all to one fresh object.
+    /// A fresh array of references, of `bytes` bytes, all to one fresh object.
     pub fn references(&mut self, bytes: usize) -> Allocated<Value> {
         let (id, length) = (self.references, self.references_in(bytes));
         let size = array_bytes(length as u32, self.log2);
@@ -104,7 +104,7 @@ impl Kept {
         }
     }
 
-    /// How many references an array of so many bytes has.
+    /// How many references an array of `bytes` bytes has.
     pub fn references_in(&self, bytes: usize) -> usize {
         bytes >> self.log2
     }

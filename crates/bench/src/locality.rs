@@ -20,11 +20,11 @@ pub struct Line {
     workers: usize,
     /// Objects whose references were visited.
     scanned: Matrix,
-    /// Those of them that are in the young spaces.
+    /// The scanned objects that are in the young spaces.
     scanned_young: Matrix,
     /// Objects copied within the young generation, by where they lay.
     copied_from: Matrix,
-    /// And by where they lie afterwards.
+    /// Objects copied within the young generation, by where they lie afterwards.
     copied: Matrix,
     /// Objects promoted, by where they lie afterwards.
     promoted: Matrix,
@@ -42,7 +42,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Of a heap that so many workers collected.
+    /// Of a heap that `workers` workers collected.
     pub fn new(all: &Locality, workers: usize) -> Line {
         let row = |of: &ByNode| of[..all.nodes].to_vec();
         let matrix = |part: fn(&Counts) -> &ByNode| {

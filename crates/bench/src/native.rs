@@ -64,7 +64,7 @@ pub struct Native {
     /// Checks the heap before and after each collection
     #[arg(long)]
     pub verify: bool,
-    /// Runs so often in one process; the environment variable ITERATIONS says the same
+    /// Runs this many times in one process; the environment variable ITERATIONS says the same
     #[arg(long, env = "ITERATIONS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub iterations: u32,
 }
@@ -170,7 +170,7 @@ fn build(chosen: &Native, mb: usize) -> Result<Heap> {
         .map_err(failed)
 }
 
-/// All of so many workers take part unless they are left open.
+/// All of `workers` workers take part, unless their number is left open by a 0.
 pub fn crew_of(workers: usize) -> Crew {
     match workers {
         0 => Crew::Auto,

@@ -1,10 +1,9 @@
 //! `pauses`: how long scavenges stop a program that has large arrays.
 //!
-//! Arrays that are *old* were there at the last collection of everything; before each scavenge fresh objects are made that
-//! survive, and references to them are stored into the arrays, here and there, so the scavenge has as many cards to look
-//! at as there were stores.
-//! Arrays that are *young* are all made anew before each scavenge, which keeps them. What the scavenge takes is measured,
-//! and nothing else.
+//! Arrays that are *old* were there at the last collection of everything. Before each scavenge fresh objects are made
+//! that survive, and references to them are stored into the arrays, here and there. So the scavenge has as many cards
+//! to look at as there were stores. Arrays that are *young* are all made anew before each scavenge, which keeps them.
+//! What the scavenge takes is measured, and nothing else.
 
 use std::time::Instant;
 

@@ -123,7 +123,7 @@ impl Drop for Team {
 /// A phase in which nothing is done.
 struct Empty {
     tasks: usize,
-    /// Each worker waits until so many have come.
+    /// Each worker waits until this many workers have come.
     awaited: usize,
     came: AtomicUsize,
 }
@@ -306,7 +306,7 @@ fn all_unless<'a, T>(chosen: &'a [T], all: &'a [T]) -> &'a [T] {
     if chosen.is_empty() { all } else { chosen }
 }
 
-/// The same for people: a row for each combination, with both kinds of phases.
+/// The cells for people: a row for each combination, with both kinds of phases.
 fn table(cells: &[[Cell; 2]]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header([

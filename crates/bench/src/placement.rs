@@ -40,7 +40,7 @@ pub struct Placement {
     /// How often everything is measured
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// All threads together read so many bytes in one measurement
+    /// All threads together read this many bytes in one measurement
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "16g")]
     pub work: usize,
     /// Prints a line of JSON for each combination, not a table

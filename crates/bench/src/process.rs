@@ -3,10 +3,10 @@
 //!
 //! The program's output goes to files, never through this process, whose own size would otherwise show up in the peak
 //! of a small child (the kernel counts memory before `exec` too). A program that runs too long is killed with its
-//! process group, which is its own; a watchdog thread does that, and the process is not reaped before the watchdog has
-//! been told, so that the identifier cannot have passed to another process. An interrupt from the terminal does not
-//! reach that group: so when this process is asked to end, it kills the group first. When it is killed without being
-//! asked, the kernel kills the program.
+//! process group, which is its own. A watchdog thread does that. The process is not reaped before the watchdog has been
+//! told, so that the identifier cannot have passed to another process. An interrupt from the terminal does not reach
+//! that group: so when this process is asked to end, it kills the group first. When it is killed without being asked,
+//! the kernel kills the program.
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};

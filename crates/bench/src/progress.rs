@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar for so many steps, on standard error.
+/// A bar for `steps` steps, on standard error.
 pub fn bar(steps: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:24} {bar:24} {pos}/{len}, {eta} left");
     ProgressBar::new(steps as u64)

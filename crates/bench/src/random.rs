@@ -38,7 +38,7 @@ pub struct Random {
     /// The seeds, from the first up to and without the last, as in 0..1000
     #[arg(long, value_name = "A..B", value_parser = range)]
     pub seeds: Range<u64>,
-    /// Runs each seed so often: what depends on the order of threads may take some tries
+    /// Runs each seed this many times: what depends on the order of threads may take some tries
     #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub repeat: u64,
     /// Appends what was run, and each failing seed, to this file
@@ -68,7 +68,7 @@ fn range(text: &str) -> std::result::Result<Range<u64>, String> {
     Ok(range)
 }
 
-/// A line of the log for so many seeds.
+/// How many seeds share a line of the log.
 const CHUNK: u64 = 50;
 
 /// Runs the subcommand; false if a seed failed.

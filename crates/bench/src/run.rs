@@ -69,7 +69,7 @@ struct Collector {
 }
 
 impl Line {
-    /// The same for people.
+    /// The line for people.
     fn table(&self) -> Table {
         let mut table = Table::new();
         table

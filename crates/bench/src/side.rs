@@ -79,7 +79,7 @@ impl Side {
         Ok(self)
     }
 
-    /// The same side with that many marking threads.
+    /// The same side with `markers` marking threads.
     pub fn with_markers(mut self, markers: u32) -> Side {
         self.environment
             .push(("GC_MARKERS".into(), markers.to_string()));

@@ -120,7 +120,7 @@ fn soak(comparison: &Comparison, ready: &Ready, time: Duration) -> Result<Soaked
     unreachable!("the sets never end")
 }
 
-/// A set of options for a client that took so much memory before.
+/// A set of options for a client that took `peak_kb` KB of memory before.
 fn options(set: &[&str], client: &Client, peak_kb: u64) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     options.extend(

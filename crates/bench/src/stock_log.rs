@@ -1,9 +1,9 @@
 //! What the installed libgc says about a run when GC_PRINT_STATS is set: one group of lines a collection.
 //!
-//! The lines that are read: `--> Marking for collection #N after B allocated bytes`, the one that begins with `GC #` (a
-//! collection has freed something) and `Complete collection took M ms N ns` (its whole time, all of it with the world
-//! stopped, as sweeping is lazy). The text has no process identifier; children that log to the same file are counted
-//! with it.
+//! Three lines are read. `--> Marking for collection #N after B allocated bytes` is one. Another begins with `GC #`: a
+//! collection has freed something. The third is `Complete collection took M ms N ns`: its whole time, all of it with
+//! the world stopped, as sweeping is lazy. The text has no process identifier; children that log to the same file are
+//! counted with it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

@@ -46,7 +46,7 @@ pub struct Zeroing {
     /// How often everything is measured
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// Each thread zeroes at least so many bytes in one measurement, after as many that do not count
+    /// Each thread zeroes at least this many bytes in one measurement, after as many that do not count
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1g")]
     pub work: usize,
     /// Prints a line of JSON for each combination, not a table
@@ -93,7 +93,7 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Zeroes the first `bytes` so many times.
+    /// Zeroes the first `bytes` bytes `times` times.
     fn zero(&mut self, kernel: Kernel, bytes: usize, times: usize) {
         assert!(bytes <= self.bytes);
         for _ in 0..times {
@@ -238,8 +238,8 @@ fn combinations(kernels: &[Kernel], buffers: &[usize], threads: &[u32]) -> Vec<C
     cells
 }
 
-/// Each thread zeroes `bytes` bytes of its buffer so many times, twice. GB/s of all the second time, from the first
-/// start to the last end.
+/// Each thread zeroes `bytes` bytes of its buffer `times` times, and then does so again. Gives the GB/s of all threads
+/// in the second part, from the first start to the last end.
 fn measure(kernel: Kernel, bytes: usize, times: usize, buffers: &mut [Buffer]) -> f64 {
     let zeroed = (bytes * times * buffers.len()) as f64;
     let ready = Barrier::new(buffers.len());
@@ -268,7 +268,7 @@ fn measure(kernel: Kernel, bytes: usize, times: usize, buffers: &mut [Buffer]) -
     zeroed / seconds * 1e-9
 }
 
-/// The same for people: a row for each size and number of threads, a column for each kernel.
+/// The cells for people: a row for each size and number of threads, a column for each kernel.
 fn table(kernels: &[Kernel], cells: &[Cell]) -> Table {
     let mut table = Table::new();
     let names = kernels.iter().map(|kernel| kernel.name());

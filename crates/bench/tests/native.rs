@@ -374,7 +374,7 @@ const LARGE: jbb::Sizes = jbb::Sizes {
 };
 
 /// One, two and four warehouses, each in its heap, come to what the model does, with several seeds, in both slot
-/// formats. There were collections in each run; so many were full in all of them.
+/// formats. There were collections in each run. Gives how many full collections there were in all runs.
 fn warehouses(sizes: jbb::Sizes, heaps: [&str; 3], more: &[&str]) -> u64 {
     let transactions = sizes.transactions.to_string();
     let mut full_collections = 0;

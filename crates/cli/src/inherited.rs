@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether SIGPIPE was ignored when this process started.
 static IGNORES_PIPE: AtomicBool = AtomicBool::new(false);
-/// The same of SIGCHLD.
+/// Whether SIGCHLD was ignored when this process started.
 static IGNORES_CHILDREN: AtomicBool = AtomicBool::new(false);
 
 #[used]
@@ -50,7 +50,7 @@ pub(crate) fn wait_for_children() {
 /// Makes this process stay when it is asked to go, by a terminal or who ends a session.
 pub(crate) fn ignore_requests_to_end() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: as above.
+        // SAFETY: a system call that takes no pointers.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }

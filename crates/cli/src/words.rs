@@ -80,13 +80,13 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// So many of something; its plural has an s.
+/// A number and the name of what it counts; the name's plural has an s.
 pub(crate) fn counted(count: u64, name: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {name}{plural}")
 }
 
-/// So many processes.
+/// A number of processes.
 pub(crate) fn processes(count: u64) -> String {
     let plural = if count == 1 { "" } else { "es" };
     format!("{count} process{plural}")

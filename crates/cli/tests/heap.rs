@@ -9,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 
 use support::*;
 
-/// A table of 100 lists in static data, of which each has 20 elements with a text; a buffer that only a word in the middle
-/// of it keeps, a node that two words of a stack keep, and one that waits.
+/// A table of 100 lists in static data, each with 20 elements with a text. Beside it a buffer that only a word to its
+/// middle keeps, a node that two words of a stack keep, and an object that waits.
 fn snapshot() -> String {
     let list = |number: u64| 0x7e01_0000_0000 + number * 0x1_0000;
     let mut text = String::from(

@@ -338,7 +338,8 @@ fn threads_that_come_later_are_placed() {
     );
 }
 
-/// A program whose collector thread takes a second of processor time, so many seconds after it started.
+/// A program whose collector thread takes a second of processor time. Its argument says how many seconds after the
+/// start.
 const BUSY: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,5 +1,6 @@
-//! `gleaner place` changes nothing of what a program sees of the machine, as long as nobody limits the processors: neither
-//! for those whose threads are not recognised, nor for a JVM, whose threads are placed; and what it did not do is said.
+//! `gleaner place` changes nothing of what a program sees of the machine, as long as nobody limits the processors. This
+//! holds of programs whose threads are not recognised, and of a JVM, whose threads are placed. What it did not do is
+//! said.
 
 #[allow(dead_code)]
 mod support;
@@ -22,7 +23,7 @@ fn is_there(program: &str) -> bool {
     is_there
 }
 
-/// The option by which a JVM is told of so many processors.
+/// The option by which a JVM is told of `count` processors.
 fn counts(count: usize) -> String {
     format!("-XX:ActiveProcessorCount={count}")
 }

@@ -538,7 +538,7 @@ fn a_real_program_has_the_collections_that_its_log_tells_of() {
     );
 }
 
-/// Runs `gleaner` with these words where no file may be longer than so many times 512 bytes.
+/// Runs `gleaner` with these words where no file may be longer than `blocks` times 512 bytes.
 fn limited(directory: &Directory, blocks: u32, words: &[&str]) -> Output {
     let script = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");
     clean(Command::new("sh"))

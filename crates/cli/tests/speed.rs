@@ -39,7 +39,7 @@ int main(void) {
 }
 "#;
 
-/// That program under `gleaner place`.
+/// The program under `gleaner place`.
 struct Slowed {
     placer: Child,
     input: Option<ChildStdin>,

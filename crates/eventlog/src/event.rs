@@ -52,7 +52,8 @@ pub struct Event<'a> {
 }
 
 /// Phases outside of the pause: those before the threads stop and after they go on, the one about the whole, and those
-/// that tell what was done since the collection before; and `snapshot`, which is written in a stop and not counted.
+/// that tell what was done since the collection before. `snapshot` is one of them: it is written in a stop and not
+/// counted.
 const NOT_PAUSED: [&str; 12] = [
     "start",
     "libraries",

@@ -1,6 +1,6 @@
-//! How long a number of things took: the shortest, the longest, and those of which so many of a hundred are no longer.
+//! How long a number of things took: the shortest, the longest, and the percentiles.
 
-/// The index, in a sorted list of `count`, of the one that so many of a hundred do not exceed.
+/// The index, in a sorted list of `count`, of the one that `percent` percent of them do not exceed.
 pub fn place_of(count: usize, percent: f64) -> usize {
     let place = (count as f64 * percent / 100.0).ceil() as usize;
     place.clamp(1, count.max(1)) - 1
@@ -30,7 +30,7 @@ impl Spread {
         self.sorted.len()
     }
 
-    /// So many of a hundred are no longer; 0 if there are none.
+    /// The one that `percent` percent of them do not exceed; 0 if there are none.
     pub fn at(&self, percent: f64) -> u64 {
         let place = place_of(self.sorted.len(), percent);
         self.sorted.get(place).copied().unwrap_or(0)

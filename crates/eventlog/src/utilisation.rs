@@ -32,9 +32,9 @@ impl Utilisation {
         self.before[self.pauses.len()]
     }
 
-    /// The least share of a window of so many nanoseconds, between 0 and 1. One of the windows that begin with a pause has
-    /// it: any other one loses nothing of its pauses when it is moved to the beginning of the pause in which it begins, or
-    /// else of the next one.
+    /// The least share of a window of `window` nanoseconds, between 0 and 1. One of the windows that begin with a pause
+    /// has it. Any other window loses nothing of its pauses when it is moved to the beginning of the pause in which it
+    /// begins, or else of the next pause.
     pub fn least(&self, window: u64) -> f64 {
         let window = window.max(1);
         let begins = self.pauses.iter().map(|(start, _)| *start);

@@ -100,7 +100,7 @@ impl Side<'_> {
     }
 }
 
-/// Those of one name are put together.
+/// What changed from one list to the other, the largest change first. Entries of one name are put together.
 fn changes<T: Ord>(
     then: impl Iterator<Item = (T, Tally)>,
     now: impl Iterator<Item = (T, Tally)>,

@@ -40,9 +40,9 @@ pub enum ReadError {
     EventLog(String),
     /// It is anything else.
     NoSnapshot,
-    /// It has that version, which this one does not read.
+    /// The snapshot has this version, which this reader does not read.
     Version(String),
-    /// That line says nothing.
+    /// A line says nothing that a snapshot has.
     Broken {
         /// From 1.
         line: u64,

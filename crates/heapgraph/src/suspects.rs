@@ -10,9 +10,9 @@ use crate::retained::Retained;
 use crate::snapshot::Evidence;
 use crate::top::top;
 
-/// Of the reached bytes, a part in so many counts, however few bytes these are.
+/// One part of the reached bytes in this many counts, however few bytes these are.
 const PART: u64 = 100;
-/// So many bytes count, however small a part they are.
+/// This many bytes count, however small a part they are.
 const MOST_UNSAID: u64 = 64 << 10;
 
 /// What such words keep.

@@ -125,7 +125,7 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
     })
 }
 
-/// What `attempt` finds for a request of so many `bytes`, for which the heap needs `size`: collects, grows, and runs
+/// What `attempt` finds for a request of `bytes` bytes, for which the heap needs `size`: collects, grows, and runs
 /// finalizers as need be.
 fn obtain(
     started: Started,
@@ -287,8 +287,8 @@ pub enum Uncounted {
     Many,
 }
 
-/// Counts so many bytes of uncollectable objects as allocated by the calling thread, or as freed if they are negative, modulo
-/// the width of a word.
+/// Counts `bytes` bytes of uncollectable objects as allocated by the calling thread. A negative number, modulo the
+/// width of a word, counts them as freed.
 ///
 /// # Safety
 /// The record must be the calling thread's.
@@ -554,7 +554,7 @@ fn many_cells(heap: &mut Heap, kind: usize, bytes: usize) -> Result<Address, Sho
         let thread = Mutator::current();
         // SAFETY: the record is the calling thread's.
         let cache = (!thread.is_null()).then(|| unsafe { &raw mut (*thread).cache });
-        // SAFETY: as above.
+        // SAFETY: the cache is the calling thread's.
         let freed = unsafe { heap.space.take_freed_cells(cache, kind, class) };
         if let Some(head) = freed {
             return Ok(head);

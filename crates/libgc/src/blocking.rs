@@ -261,7 +261,7 @@ pub unsafe extern "C-unwind" fn GC_call_with_reader_lock(
     argument: *mut c_void,
     _release: core::ffi::c_int,
 ) -> *mut c_void {
-    // SAFETY: as asked.
+    // SAFETY: `function` is callable with `argument`, as asked.
     unsafe { GC_call_with_alloc_lock(function, argument) }
 }
 

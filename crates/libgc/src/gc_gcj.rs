@@ -52,7 +52,7 @@ pub unsafe extern "C-unwind" fn GC_init_gcj_malloc_mp(
             "GC_init_gcj_malloc_mp: a descriptor stands {DESCRIPTOR_OFFSET} bytes behind the start of its type, and not {offset}"
         ));
     }
-    // SAFETY: as asked.
+    // SAFETY: `procedure` is null or a mark procedure, as asked.
     unsafe { GC_init_gcj_malloc(c_int::try_from(index).unwrap_or(-1), procedure) }
 }
 

@@ -107,7 +107,7 @@ impl Listed {
     /// The record must be the calling thread's, and the object be used no more.
     #[inline(always)]
     unsafe fn push(self, thread: *mut Mutator) {
-        // SAFETY: as asked.
+        // SAFETY: the record is the calling thread's; the object is used no more, as asked.
         unsafe {
             let cache = &raw mut (*thread).cache;
             push_cell(
@@ -174,17 +174,18 @@ pub unsafe extern "C-unwind" fn GC_free(object: *mut c_void) {
             }
         }
     }
-    // SAFETY: as asked.
+    // SAFETY: `object` is null or an object that is used no more, as asked.
     unsafe { free_slowly(object) }
 }
 
 /// Bytes of the largest cells that are zeroed without calling a function.
 const ZEROED_IN_LINE: usize = 80;
 
-/// As [`Listed::push`], for cells that [`GC_free`] had to call a function to zero: then it would save registers each time.
+/// As [`Listed::push`], for cells that [`GC_free`] would have to call a function to zero. If it called one itself, it
+/// would save registers each time.
 ///
 /// # Safety
-/// As there; an object of this kind and class lies at `cell`.
+/// As for [`Listed::push`]; an object of this kind and class lies at `cell`.
 #[inline(never)]
 unsafe fn push_out_of_line(thread: *mut Mutator, cell: Address, kind: usize, class: usize) {
     let listed = Listed {
@@ -193,7 +194,7 @@ unsafe fn push_out_of_line(thread: *mut Mutator, cell: Address, kind: usize, cla
         class,
         freed: false,
     };
-    // SAFETY: as asked.
+    // SAFETY: the record is the calling thread's; the object is used no more, as asked.
     unsafe { listed.push(thread) }
 }
 

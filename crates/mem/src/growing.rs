@@ -67,7 +67,7 @@ impl Growing {
         self.start
     }
 
-    /// Makes the first `bytes` usable; false when the system refuses, or it can never hold so much.
+    /// Makes the first `bytes` bytes usable; false when the system refuses, or when this can never hold as many.
     pub fn grow_to(&mut self, bytes: usize) -> bool {
         if bytes <= self.committed {
             return true;
@@ -80,7 +80,7 @@ impl Growing {
         grown
     }
 
-    /// Commits so many bytes more.
+    /// Commits `bytes` more bytes.
     fn commit(&self, bytes: usize) -> bool {
         // SAFETY: not above the most that it can hold.
         let start = unsafe { self.start.add(self.committed) };

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use gleaner_os::memory;
 
-/// A list of at most so many elements.
+/// A list of at most `capacity` elements.
 pub struct MappedList<T> {
     elements: NonNull<T>,
     length: usize,
@@ -75,7 +75,7 @@ impl<T: Copy> MappedList<T> {
 impl<T> Drop for MappedList<T> {
     fn drop(&mut self) {
         let bytes = (self.capacity * size_of::<T>()).max(1);
-        // SAFETY: `new` mapped so much.
+        // SAFETY: `new` mapped room for `capacity` elements, and nobody uses them any more.
         unsafe {
             memory::unmap(
                 self.elements.cast(),

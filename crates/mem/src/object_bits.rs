@@ -329,7 +329,7 @@ impl ObjectBits {
     }
 }
 
-/// 32, 16 or 8 if so many bits in a row are set, or 0.
+/// The largest of 32, 16 and 8 of which as many bits in a row are set, or 0. Not all bits are set.
 #[inline(always)]
 fn run_within(bits: u64) -> u32 {
     let pairs = bits & bits >> 1;

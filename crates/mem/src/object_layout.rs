@@ -18,8 +18,8 @@ pub const fn whole_granules(bytes: usize) -> usize {
     bytes.saturating_add(GRANULE - 1) & !(GRANULE - 1)
 }
 
-/// The size in bytes of an object with so many elements behind a head; as large as no heap is where that does not fit
-/// into a word.
+/// The size in bytes of an object with `length` elements of `element` bytes behind a head of `head` bytes. Where the
+/// size does not fit into a word, it is larger than any heap.
 pub const fn tailed_bytes(head: usize, length: u32, element: usize) -> usize {
     whole_granules(head.saturating_add((length as usize).saturating_mul(element)))
 }

@@ -122,10 +122,10 @@ impl<T: Element> Side<T> {
 impl<T: Element> Drop for Side<T> {
     fn drop(&mut self) {
         if IS_MODEL {
-            // SAFETY: `new` wrote so many, and nobody uses them any more.
+            // SAFETY: `new` wrote `count` elements, and nobody uses them any more.
             (0..self.count).for_each(|index| unsafe { self.elements.add(index).drop_in_place() });
         }
-        // SAFETY: `new` mapped so many bytes, rounded up to pages by both.
+        // SAFETY: `new` mapped `bytes()` bytes, rounded up to whole pages as here.
         unsafe {
             memory::unmap(
                 self.elements.cast(),

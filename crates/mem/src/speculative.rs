@@ -119,7 +119,7 @@ mod tests {
         let from: Vec<u64> = (1..=600).collect();
         for words in (1..40).chain([63, 64, 65, 200, 599]) {
             let mut to: Vec<u64> = (0..602).map(|_| 7777).collect();
-            // SAFETY: both are this test's, and so long.
+            // SAFETY: both are this test's, and long enough.
             unsafe {
                 copy_words(
                     Address::of(from.as_ptr()),

@@ -41,7 +41,7 @@ pub const TAINT: u64 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Pieces {
-    /// So many bytes of an array lie in its spine and are accessed directly; [`usize::MAX`] where no array is cut.
+    /// How many bytes of an array lie in its spine and are accessed directly; [`usize::MAX`] where no array is cut.
     pub first_n: usize,
     /// The logarithm of an arraylet's bytes.
     pub arraylet_shift: u32,
@@ -147,7 +147,7 @@ impl Pieces {
         1 << self.arraylet_shift
     }
 
-    /// How many pointers the spine of an array with so many bytes of elements has, more than N.
+    /// How many pointers the spine of an array with `bytes` bytes of elements has, which are more than N.
     pub const fn pointers(&self, bytes: usize) -> usize {
         (bytes - self.first_n).div_ceil(self.arraylet_bytes())
     }
@@ -183,7 +183,7 @@ impl Pieces {
         spine
     }
 
-    /// Bytes of the spine of an array with so many bytes of elements, more than N; without its fence.
+    /// Bytes of the spine, without its fence, of an array with `bytes` bytes of elements, which are more than N.
     pub const fn spine_bytes(&self, bytes: usize) -> usize {
         whole_granules(self.remainder_offset(bytes) + self.remainder_bytes(bytes))
     }
@@ -270,7 +270,7 @@ impl Pieces {
     /// As for [`Pieces::load`]; no other mutator runs, or none knows the array, and no other worker sets it.
     pub unsafe fn store(&self, spine: Address, number: usize, pointer: Pointer) {
         let at = self.pointer_at(spine, number);
-        // SAFETY: as in `load`.
+        // SAFETY: the spine has this pointer, as asked, and it is aligned to its size.
         unsafe {
             if self.pointer_shift == 2 {
                 (*at.ptr::<AtomicU32>()).store(pointer.0 as u32, Ordering::Release);
@@ -292,7 +292,7 @@ impl Pieces {
         new: Pointer,
     ) -> Result<(), Pointer> {
         let at = self.pointer_at(spine, number);
-        // SAFETY: as in `load`.
+        // SAFETY: the spine has this pointer, as asked, and it is aligned to its size.
         unsafe {
             if self.pointer_shift == 2 {
                 (*at.ptr::<AtomicU32>())
@@ -324,24 +324,24 @@ impl Pieces {
         (length as usize) << log2
     }
 
-    /// Makes fresh memory a spine of an array with so many bytes of elements: all beyond N is the zero arraylet but for
+    /// Makes fresh memory a spine of an array with `bytes` bytes of elements: all beyond N is the zero arraylet but for
     /// the remainder.
     ///
     /// # Safety
     /// The memory is the caller's, has [`Pieces::spine_bytes`] bytes, and reads as zero where elements lie.
     pub unsafe fn begin(&self, spine: Address, bytes: usize) {
         for number in 0..self.arraylets(bytes) {
-            // SAFETY: the spine has so many pointers, and nobody else knows it.
+            // SAFETY: the spine has a pointer for each of its arraylets, and nobody else knows it.
             unsafe { self.store(spine, number, self.zero) };
         }
-        // SAFETY: it is a spine of so many bytes now, which nobody else knows.
+        // SAFETY: it is a spine of `bytes` bytes of elements now, which nobody else knows.
         unsafe { self.moved(spine, bytes) };
     }
 
     /// A spine lies here from now on: its remainder does, too.
     ///
     /// # Safety
-    /// A spine of so many bytes of elements lies there, and nobody else uses it meanwhile.
+    /// A spine of `bytes` bytes of elements lies there, and nobody else uses it meanwhile.
     pub unsafe fn moved(&self, spine: Address, bytes: usize) {
         if self.remainder_bytes(bytes) > 0 {
             let remainder = self.pointer_to(self.remainder(spine, bytes));
@@ -384,7 +384,7 @@ mod tests {
                     let part = pieces.part(offset);
                     assert!(part.number < pointers && part.within < 256);
                     assert_eq!(pieces.offset_of(part.number) + part.within, offset);
-                    // SAFETY: a spine of so many bytes lies there.
+                    // SAFETY: a spine of `bytes` bytes of elements lies there.
                     let pointer = unsafe { pieces.load(base, part.number) };
                     if part.number < arraylets {
                         assert_eq!(pointer, pieces.zero);
@@ -424,7 +424,7 @@ mod tests {
                 unsafe { pieces.begin(spine, bytes) };
                 for offset in 0..bytes {
                     let part = pieces.part(offset);
-                    // SAFETY: a spine of so many bytes lies there.
+                    // SAFETY: a spine of `bytes` bytes of elements lies there.
                     let pointer = unsafe { pieces.load(spine, part.number) };
                     if part.number < arraylets {
                         assert_eq!(pointer, pieces.zero);

@@ -86,7 +86,7 @@ impl Trace {
 /// How large the instances of a traced type are.
 #[derive(Clone, Copy, Debug)]
 pub enum Size {
-    /// All have so many bytes, the header included.
+    /// All have this many bytes, the header included.
     Fixed(usize),
     /// As many elements as the length says, which lies where that of an array does, behind a head of at least 16 bytes.
     Tailed {

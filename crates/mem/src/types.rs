@@ -93,7 +93,7 @@ pub enum TypeError {
     Offset(u32),
     /// Elements of 2^this bytes.
     Element(u32),
-    /// Elements of so many bytes behind a head.
+    /// Elements of this many bytes behind a head.
     Tail(usize),
     /// There are [`MOST_TYPES`] types, or the system gives no more memory.
     Full,
@@ -192,7 +192,7 @@ impl Record {
     /// The offsets of the slots in the head (of a structure: all), and of those in an element.
     #[inline(always)]
     pub(crate) fn offsets(&self) -> (&[u32], &[u32]) {
-        // SAFETY: the record has so many offsets; none has a dangling but aligned pointer.
+        // SAFETY: the record has `offset_count()` offsets; where there are none, the pointer is dangling but aligned.
         let all = unsafe { core::slice::from_raw_parts(self.offsets, self.offset_count()) };
         all.split_at(self.count as usize)
     }

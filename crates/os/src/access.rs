@@ -3,7 +3,7 @@
 //!
 //! The first [`watch`] installs a handler for SIGSEGV. Where the address of a fault lies in a watched range, the
 //! owner's function writes a message to the standard error stream, and the action that the process had before is put
-//! back: the access is repeated, and what follows is what would have followed without this. Other faults, and signals
+//! back. The access is repeated, and what follows is what would have followed without this. Other faults, and signals
 //! that were sent, go to that action: our handler has its flags and its mask, so a handler that it calls runs as
 //! without ours. A program that installs its own handler later loses the message, nothing else. So do threads that
 //! block the signal.

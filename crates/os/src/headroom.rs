@@ -64,7 +64,7 @@ impl Headroom {
         Headroom::below(b"", memory::machine_memory())
     }
 
-    /// Finds them below the directory `root`, on a machine with so much memory.
+    /// Finds the limits below the directory `root`, on a machine with `machine` bytes of memory.
     pub fn below(root: &[u8], machine: u64) -> Headroom {
         let mut found = Headroom::NONE;
         for_each_directory(root, b"memory", |version, directory| {

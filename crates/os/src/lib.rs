@@ -1,7 +1,7 @@
 //! The port layer: the only crate that calls `libc` or knows Linux.
 //!
 //! Everything above asks this crate for memory, threads, signals, the list of loaded libraries and time, in terms that
-//! another system could serve too. The code runs inside the user's process and partly inside a stopped world, so each
+//! another system could serve too. The code runs inside the user's process and partly inside a stopped world. So each
 //! function says whether it may allocate with the process's `malloc`, whether it may take a lock of the C library, and
 //! whether a signal handler may call it. Where nothing is said: no allocation, no lock, safe in a handler, `errno`
 //! untouched.

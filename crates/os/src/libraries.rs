@@ -4,9 +4,9 @@
 //! after the stop a fingerprint of the loader's own list, taken without the lock, tells whether the list is still
 //! right. If not, the world runs again and the reading is repeated, by the thread that stops it.
 //!
-//! The two may never agree: when the calling thread itself is in the middle of loading (the loader calls the program's
-//! `malloc`), where the list is right because the loader lets no second thread in, or in a name space of `dlmopen`,
-//! which the unlocked list does not show.
+//! There are two cases in which the two may never agree. The calling thread itself may be in the middle of loading (the
+//! loader calls the program's `malloc`); then the list is right, because the loader lets no second thread in. Or the
+//! code is in a name space of `dlmopen`, which the unlocked list does not show.
 //!
 //! What the loader made read-only after relocation (RELRO) is left out: nothing of the heap is stored
 //! there. Only the name space of the caller is seen (`dlmopen` makes others).
@@ -350,7 +350,7 @@ pub unsafe fn objects_unlocked(mut visit: impl FnMut(usize, usize)) -> bool {
 /// As for [`fingerprint_unlocked`].
 unsafe fn each_unlocked(mut visit: impl FnMut(&LinkMap)) -> bool {
     let record = &raw const LOADER_RECORD;
-    // SAFETY: the record is the loader's, and nobody changes it now, as asked. Volatile, as above.
+    // SAFETY: the record is the loader's, and nobody changes it now, as asked. Volatile, since the loader writes to it.
     let mut object = unsafe { (&raw const (*record).first).read_volatile() };
     for _ in 0..OBJECTS_MAX {
         if object.is_null() {

@@ -153,9 +153,9 @@ pub fn map_at(start: NonNull<u8>, bytes: usize, access: Access) -> Result<(), No
     }
 }
 
-/// An address far from all that the kernel and the C library map by themselves, a multiple of [`APART`], with so many
-/// bytes behind it of which this function names no other part, before all have been named. What is mapped there by [`map_at`]
-/// can grow as far as that, as long as nobody else chooses the same place.
+/// An address far from all that the kernel and the C library map by themselves, a multiple of [`APART`]. This function
+/// names no other place in the `bytes` bytes behind it before all places have been named. What is mapped there by
+/// [`map_at`] can grow to `bytes` bytes, as long as nobody else chooses the same place.
 pub fn place_apart(bytes: usize) -> Option<NonNull<u8>> {
     let bytes = bytes.checked_next_multiple_of(APART)?;
     if bytes > EXTENT {
@@ -178,8 +178,9 @@ static NAMED: AtomicUsize = AtomicUsize::new(0);
 /// Why the kernel refused last, as a number of [`Limit`]. Relaxed: it is for messages.
 static REFUSED: AtomicU8 = AtomicU8::new(Limit::Other as u8);
 
-/// Notes why so many bytes of addresses, and of those that can be written, were refused, if they were; whether they were
-/// given. It is found out here: a caller that gives back what it was given before leaves room below the limit.
+/// Notes why `addresses` bytes of addresses and `data` bytes that can be written were refused, if they were. Returns
+/// `given`, whether they were given. The reason is found out here: a caller that gives back what it was given before
+/// leaves room below the limit.
 fn noted(given: bool, addresses: usize, data: usize) -> bool {
     if !given {
         REFUSED.store(refusal::reason(addresses, data) as u8, Ordering::Relaxed);
@@ -459,8 +460,8 @@ pub fn address_limit() -> Option<u64> {
     (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-/// Whether the kernel would let this process have so many bytes of addresses more. It asks for them and gives them back: no file
-/// is read, which a filter of system calls may forbid.
+/// Whether the kernel would let this process have `bytes` more bytes of addresses. This asks for them and gives them
+/// back. It reads no file, which a filter of system calls may forbid.
 pub fn has_addresses(bytes: usize) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let asked = [

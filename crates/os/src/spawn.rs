@@ -197,8 +197,8 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Starts a joinable thread that blocks these signals, with so many bytes of stack and on these processors; `None`: as the
-/// system has it.
+/// Starts a joinable thread that blocks these signals, with `stack` bytes of stack and on these processors. `None`: the
+/// stack, or the choice of processors, is the system's.
 fn create(
     (entry, argument, blocked): (Entry, *mut c_void, Mask),
     stack: Option<usize>,

@@ -1,10 +1,10 @@
 //! One word of storage per thread.
 //!
-//! The collector keeps a pointer to its record of the thread there. The word is a thread-local symbol of
-//! the *initial-exec* kind: its offset from the thread pointer is fixed when the library is loaded, so
-//! reading it is two loads, never a call into the loader, never an allocation, and it works in a signal
-//! handler. Stable Rust cannot declare such a variable, so assembly does; the symbol is hidden, so each
-//! library that contains this crate has its own. A new thread's word is 0, and no destructor runs.
+//! The collector keeps a pointer to its record of the thread there. The word is a thread-local symbol of the
+//! *initial-exec* kind: its offset from the thread pointer is fixed when the library is loaded. So reading it is two
+//! loads, never a call into the loader and never an allocation, and it works in a signal handler. Stable Rust cannot
+//! declare such a variable, so assembly does; the symbol is hidden, so each library that contains this crate has its
+//! own. A new thread's word is 0, and no destructor runs.
 
 use core::arch::{asm, global_asm};
 

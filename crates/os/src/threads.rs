@@ -85,7 +85,7 @@ pub fn yield_now() {
     let _ = unsafe { call(libc::SYS_sched_yield, [0; 6]) };
 }
 
-/// Sleeps for so many nanoseconds, or less when a signal arrives.
+/// Sleeps for this many nanoseconds, or less when a signal arrives.
 pub fn sleep_ns(nanoseconds: u64) {
     let time = libc::timespec {
         tv_sec: (nanoseconds / 1_000_000_000) as i64,

@@ -4,9 +4,9 @@
 //! processors and distances stay as they were then, and the number of processors until [`Topology::refresh`]. A
 //! synthetic one is the same on every machine, so that what depends on processors and nodes can be tested.
 //!
-//! Nodes are those that a heap can place memory on, with indices from 0 without gaps: nodes without memory, and those
-//! whose memory the process may not use (a cpuset), are none of them, and their processors belong to the nearest node
-//! that is. A node may be without processors. A machine without nodes has one.
+//! Nodes are those that a heap can place memory on, with indices from 0 without gaps. Nodes without memory, and those
+//! whose memory the process may not use (a cpuset), do not count; their processors belong to the nearest node that
+//! does. A node may be without processors. A machine without nodes has one.
 
 mod nodes;
 

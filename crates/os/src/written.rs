@@ -1,11 +1,12 @@
 //! Which pages of a range were written since the last time that was asked.
 //!
-//! Two mechanisms of the kernel answer that, behind one interface. *Page scan* (Linux 6.7) protects the pages of the
-//! range through a userfaultfd whose write faults the kernel resolves by itself; one call tells the written pages and
-//! protects them anew. *Soft-dirty* bits (`CONFIG_MEM_SOFT_DIRTY`) are set in the page table by the first write to a
-//! page, and cleared for the whole process at once, so they cost a fault for each page that the process writes, and are
-//! shared with everybody who clears them. In both, the kernel sees its own writes to user memory: a `read` into a page
-//! works and counts. No signal is used, and the program's handler of SIGSEGV is never called.
+//! Two mechanisms of the kernel answer that, behind one interface. One is *page scan* (Linux 6.7): it protects the
+//! pages of the range through a userfaultfd whose write faults the kernel resolves by itself; one call tells the
+//! written pages and protects them anew. The other is *soft-dirty* bits (`CONFIG_MEM_SOFT_DIRTY`), which are set in the
+//! page table by the first write to a page, and cleared for the whole process at once. So they cost a fault for each
+//! page that the process writes, and are shared with everybody who clears them. In both, the kernel sees its own writes
+//! to user memory: a `read` into a page works and counts. No signal is used, and the program's handler of SIGSEGV is
+//! never called.
 //!
 //! `mprotect` with a handler is not among them: a system call that writes to a protected page fails with `EFAULT`
 //! instead of raising a signal, so each call that a program makes would have to be wrapped.

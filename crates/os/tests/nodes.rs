@@ -15,7 +15,7 @@ use gleaner_os::{hugepages, memory};
 enum Machine {
     /// None: the tests run where they are.
     Here,
-    /// So many nodes in a ring, each with so many processors.
+    /// Nodes in a ring: how many, and how many processors each has.
     Ring(usize, usize),
     /// Node 0 has processors 0 and 1; node 1 has 2 and 3 and no memory, and node 2 is the nearest to it; node 2 has 4 and
     /// 5, of which 5 is offline; node 3 has memory alone. (The kernel numbers nodes with processors first.)
@@ -226,7 +226,7 @@ fn interleaved_pages_lie_on_the_nodes_in_turns() {
     }
 }
 
-/// The node of each huge page, of so many that follow each other; nothing of one whose small pages lie apart.
+/// The node of each of `count` huge pages that follow each other; nothing of one whose small pages lie apart.
 fn nodes_of_huge_pages(nodes: &NodeSet, count: usize) -> Vec<Option<NodeNumber>> {
     const HUGE: usize = 2 << 20;
     let start = memory::reserve(count * HUGE, HUGE).expect("addresses");

@@ -51,7 +51,7 @@ use crate::{
 const SHORT_WAIT: Duration = Duration::from_millis(10);
 const LONG_WAIT: Duration = Duration::from_millis(80);
 const PART: u32 = 64;
-/// So many threads have a clock and counters, each of which is an open file.
+/// How many threads have a clock and counters, each of which is an open file.
 const CLOCKS: usize = 64;
 /// Processor time that whole looks leave for those at threads that ran lately.
 const RESERVE: Duration = Duration::from_micros(300);
@@ -60,7 +60,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The least time between two whole looks, between two of them where nothing is counted, and between two wide ones.
 const WHOLE: Duration = Duration::from_millis(100);
 const WIDE: Duration = Duration::from_millis(500);
-/// For so long a thread may still be given its name, and a program is young.
+/// For how long a thread may still be given its name, and a program is young.
 const YOUTH: Duration = Duration::from_millis(300);
 
 /// Threads that the kernel refused to place, by what it said.

@@ -22,17 +22,17 @@ pub enum Habit {
 /// What a thread has done since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deeds {
-    /// For so long it ran.
+    /// For how long it ran.
     pub(crate) ran: Duration,
-    /// For so long it could have run, but others did.
+    /// For how long it could have run, but others did.
     pub(crate) waited: Duration,
-    /// So often the kernel moved it to another processor.
+    /// How often the kernel moved it to another processor.
     pub(crate) moves: u64,
 }
 
 /// A shorter time says nothing.
 const LEAST: Duration = Duration::from_millis(300);
-/// So often in a second a thread is moved that is moved often. A move costs about what the caches hold: tens of
+/// How often in a second a thread is moved that is moved often. A move costs about what the caches hold: tens of
 /// microseconds where they are shared, hundreds between sockets.
 const OFTEN: f64 = 8.0;
 /// Of the time that passes: a thread is busy that runs or waits for that share, and waits much that waits for this one.
@@ -127,7 +127,7 @@ mod tests {
             life
         }
 
-        /// Half a second in which it ran and waited for so many milliseconds, and was moved so often.
+        /// Half a second in which it ran for `ran` milliseconds, waited for `waited`, and was moved `moves` times.
         fn half_second(&mut self, ran: u64, waited: u64, moves: u64, has_room: bool) -> Habit {
             self.now += LOOK;
             self.deeds.ran += Duration::from_millis(ran);

@@ -133,7 +133,7 @@ pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before
     plan
 }
 
-/// Whether so many busy threads have a core each, of those that the settings leave.
+/// Whether `busy` busy threads have a core each, of the cores that the settings leave.
 pub(crate) fn has_room(machine: &Machine, settings: &Settings, busy: usize) -> bool {
     busy <= within_limits(machine, settings).cores()
 }

@@ -69,7 +69,7 @@ impl fmt::Display for Roles {
 #[derive(Clone, Debug, Default)]
 pub struct Naming(Vec<(String, Role)>);
 
-/// The kernel keeps so many bytes of a name.
+/// How many bytes of a name the kernel keeps.
 const NAME_BYTES: usize = 15;
 
 impl Naming {

@@ -45,7 +45,7 @@ pub struct Hotspot {
 pub enum Told {
     /// `ActiveProcessorCount`.
     ByOption(usize),
-    /// So many could run its first thread when it was recognised; it may have a quota, too.
+    /// How many processors could run its first thread when it was recognised; it may have a quota, too.
     ByAffinity(usize),
 }
 

@@ -71,7 +71,7 @@ pub struct Settings {
     pub placement: Placement,
     /// `processors`: only these, of those that the program may use; `None` is all of them.
     pub processors: Option<Processors>,
-    /// `sockets`: so many at most; 0 is one for `paper` and all for the others.
+    /// `sockets`: how many at most; 0 is one for `paper` and all for the others.
     pub sockets: usize,
     /// `pin`: threads of these roles are pinned one to a core.
     pub pin: Roles,
@@ -81,7 +81,7 @@ pub struct Settings {
     pub isolate: Roles,
     /// `isolate-on`: what they get.
     pub isolate_on: Unit,
-    /// `collectors`: so many collector threads are asked of the runtime; 0 leaves it the choice.
+    /// `collectors`: how many collector threads are asked of the runtime; 0 leaves it the choice.
     pub collectors: usize,
     /// `slow` and others: which roles run slowly, and how.
     pub slow: Slow,

@@ -42,7 +42,7 @@ enum Means {
 
 /// What the user is told when threads are slow by bandwidth.
 const STANDS_IN: &str = "CPU bandwidth control stands in for slower cores: threads get a part of their processors' time, at full frequency";
-/// For so long the threads of a program that starts may be mixed before a message says that they are.
+/// For how long the threads of a program that starts may be mixed before a message says that they are.
 const MIXED: Duration = Duration::from_secs(1);
 
 /// Changes speeds while a program runs, and puts them back.

@@ -69,7 +69,7 @@ impl Stage {
         self.stop_with(1)
     }
 
-    /// The same, by sleeps of at most so many nanoseconds.
+    /// As `stop`, by sleeps of at most this many nanoseconds.
     fn stop_with(&self, nanoseconds: u64) -> u32 {
         let epoch = self.world.begin(std::ptr::null());
         while !self.world.has_stopped(&self.station, epoch) {

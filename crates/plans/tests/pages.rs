@@ -1,5 +1,5 @@
-//! A precise heap on a machine of four memory nodes, under every page policy: programs find in it what they put there,
-//! with the verifier on and under every way to collect; and what mutators and workers of each node do lands where the
+//! A precise heap on a machine of four memory nodes, under every page policy. Programs find in it what they put there,
+//! with the verifier on and under every way to collect. What mutators and workers of each node do lands where the
 //! policy says.
 
 #![cfg(not(loom))]
@@ -30,7 +30,7 @@ fn run<F: SlotFormat>(options: Options) -> Sums {
     run_with::<F>(options, NODES as u64 + 1)
 }
 
-/// What so many programs do on four nodes. Gives what the workers did on which.
+/// Runs `programs` programs on four nodes. Gives what the workers did on which.
 fn run_with<F: SlotFormat>(options: Options, programs: u64) -> Sums {
     let config = Config::new(&options, Topology::synthetic(NODES, 1));
     let sums = |heap: &_| gleaner_plans::scavenge::Scavenge::<F>::locality(heap);

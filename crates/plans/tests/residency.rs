@@ -162,7 +162,7 @@ fn check(policy: &str) {
     );
 }
 
-/// `fifo` and `edges` prefetch what they are going to scan and `on-grey` what looks like a pointer: a prefetch that
+/// `fifo` and `edges` prefetch what they are going to scan and `on-grey` what looks like a pointer. A prefetch that
 /// misses the translation buffer may set the bit of a page that is not read, so pointer-free pages are watched without
 /// it.
 #[test]

@@ -204,7 +204,7 @@ struct Program {
 }
 
 impl Program {
-    /// With so many `old` objects that live for good.
+    /// With `old` old objects that live for good.
     fn new(mode: &str, old: usize) -> Program {
         let mut heap = Watched::new(&format!("generations={mode}"));
         let all = heap.bench.allocate(NORMAL, 64 << 10).unwrap();
@@ -223,8 +223,8 @@ impl Program {
         self.old += objects;
     }
 
-    /// How many of so many collections kept marks, and how many questions were asked. Before each, 64 new objects of `bytes`
-    /// bytes take the place of those before, and one in `writes` of the old objects is written, if that is not 0.
+    /// How many of `collections` collections kept marks, and how many questions were asked. Before each, 64 new objects
+    /// of `bytes` bytes take the place of those before. One in `writes` of the old objects is written; none if it is 0.
     fn run(&mut self, collections: usize, bytes: usize, writes: usize) -> (usize, usize) {
         let (mut kept, asked) = (0, *self.heap.kernel.rounds.lock().unwrap());
         for _ in 0..collections {

@@ -499,6 +499,6 @@ fn a_listed_cell_that_a_sweep_would_list_again_is_a_fault() {
     // SAFETY: this thread's own cache.
     assert!(unsafe { space.0.verify_cache(&*cache) }.is_ok());
     space.set_mark(cells[0], FREE);
-    // SAFETY: as above.
+    // SAFETY: this thread's own cache.
     assert!(unsafe { space.0.verify_cache(&*cache) }.is_err());
 }

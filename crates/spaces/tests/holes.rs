@@ -15,7 +15,7 @@ fn stopped() -> WorldStopped<'static> {
     unsafe { WorldStopped::begin() }
 }
 
-/// A space of `blocks` blocks in which every other object of `bytes` bytes lives, and so many blocks above.
+/// A space of `blocks` blocks in which every other object of `bytes` bytes lives, and of `above` blocks above them.
 fn with_holes(bytes: usize, blocks: usize, above: usize) -> (Tenured, ObjectBits) {
     let base = Address::new(0x100_0000);
     let span = (blocks + above) * BLOCK_BYTES;

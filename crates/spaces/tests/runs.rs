@@ -268,7 +268,7 @@ fn a_long_free_run_gives_its_descriptors_back_and_can_be_used_again() {
             .unwrap();
         assert_eq!((run.first, run.blocks, run.clean), (first, blocks, true));
         let head = layout.table.block(first);
-        // SAFETY: as above.
+        // SAFETY: the run was committed, and this test is alone.
         unsafe { (*head).next = blocks };
         *state_of(layout, 0) = State::LargeHead;
         for at in 1..blocks {

@@ -1,5 +1,5 @@
-//! A thread that works ahead of others by so much and no more: it waits until they have come nearer. First it spins,
-//! since they come nearer every few microseconds and a sleep costs both sides a system call; then it sleeps.
+//! A thread that works ahead of others by a bounded lead: it waits until they have come nearer. First it spins, since
+//! they come nearer every few microseconds and a sleep costs both sides a system call; then it sleeps.
 //!
 //! # Invariants
 //! - A thread that comes nearer counts, then looks for sleepers. A thread that wants to sleep is counted first, then
@@ -29,13 +29,14 @@ pub struct Lead {
 /// not, as on a machine where the others wait for this thread's processor.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Spinning {
-    /// So many sleeps follow the last spin that was in vain.
+    /// How many sleeps follow the last spin that was in vain, before the next spin.
     skipped: u32,
-    /// And so many of them are left.
+    /// How many of them are left.
     left: u32,
 }
 
-/// One sleep in so many, less one, has a spin before it when none spares anything.
+/// The most sleeps without a spin that follow a spin in vain. So one sleep in 64 has a spin before it where none spares
+/// anything.
 const MOST_SKIPPED: u32 = 63;
 
 impl Spinning {
@@ -98,7 +99,7 @@ impl Lead {
         self.steps.load(Ordering::Acquire)
     }
 
-    /// Spins for so many rounds at most until the others have made a step since there were `seen`; whether they have.
+    /// Spins for `rounds` rounds at most until the others have made a step since there were `seen`; whether they have.
     pub fn spin(&self, seen: u32, rounds: u32) -> bool {
         let mut left = spin_rounds(rounds);
         while self.steps() == seen {

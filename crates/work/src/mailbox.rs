@@ -3,7 +3,7 @@
 //!
 //! The idea: the paper sends each reference as a message of its own. Here a sender fills a batch, which has a fixed
 //! number of words, and posts it when it is full, or when the sender has nothing else to do. A batch that is posted and
-//! not received is counted in the word that says when a phase is finished ([`crate::termination`]): a sender cannot
+//! not received is counted in the word that says when a phase is finished ([`crate::termination`]). A sender cannot
 //! know that the box of the receiver is empty, so the phase stays open until it is. The worker that serves the box is
 //! called back if it waits for work; one that has not joined yet was called when the phase began, its call cannot be
 //! lost, and it can join, since the phase is open.
@@ -37,8 +37,8 @@ use crate::termination::{LEADER, MAX_WORKERS};
 /// The most nodes that have a box.
 pub const MOST_BOXES: usize = model_size(16, 2);
 
-/// The words of a batch: with what is beside them, 512 bytes. A batch costs some six atomic operations, which are shared by
-/// so many messages of one word; and what a worker holds back for 16 nodes is 8 KB.
+/// The words of a batch: with what is beside them, 512 bytes. A batch costs some six atomic operations, which all its
+/// messages share; a message has a word or more. What a worker holds back for 16 nodes is 8 KB.
 pub const BATCH_WORDS: usize = model_size(63, 2);
 
 /// The end of a list of batches; a batch is named by its index plus one.
@@ -110,7 +110,7 @@ impl fmt::Debug for Mailboxes<'_> {
 }
 
 impl<'a> Mailboxes<'a> {
-    /// Boxes for so many nodes, from 1 to [`MOST_BOXES`]. All batches are free.
+    /// Boxes for `nodes` nodes, from 1 to [`MOST_BOXES`]. All batches are free.
     pub fn new(batches: &'a [BatchMemory], nodes: usize) -> Self {
         assert!((1..=MOST_BOXES).contains(&nodes), "{nodes} boxes");
         assert!(batches.len() < u32::MAX as usize, "numbers have 32 bits");
@@ -136,7 +136,7 @@ impl<'a> Mailboxes<'a> {
     /// # Safety
     /// `first` points to zeroed memory for `count` batches that nobody else uses while the boxes or a batch exist.
     pub unsafe fn from_raw(first: NonNull<BatchMemory>, count: usize, nodes: usize) -> Self {
-        // SAFETY: zeroed memory for so many batches, as asked, and zeros are a valid batch.
+        // SAFETY: zeroed memory for `count` batches, as asked, and zeros are a valid batch.
         Self::new(
             unsafe { core::slice::from_raw_parts(first.as_ptr(), count) },
             nodes,
@@ -159,14 +159,14 @@ impl<'a> Mailboxes<'a> {
         self.homes[worker] = node as u8;
     }
 
-    /// The worker that would serve the box of a node in a phase of so many workers, the leader included; `None` if no
+    /// The worker that would serve the box of a node in a phase of `workers` workers, the leader included; `None` if no
     /// worker of the node takes part, and so the leader serves it.
     pub fn worker_of(&self, node: usize, workers: usize) -> Option<usize> {
         (0..workers.min(MAX_WORKERS)).find(|&worker| self.home(worker) == node)
     }
 
-    /// Leader, before it begins a phase with so many workers: says who serves which box. Panics if the boxes are those of
-    /// another phase, which is open.
+    /// Leader, before it begins a phase with `workers` workers: says who serves which box. Panics if the boxes are
+    /// those of another phase, which is open.
     pub fn open(&self, workers: usize) {
         // Acquire partners the Release of `close`.
         let is_open = self.is_open.swap(true, Ordering::Acquire);

@@ -1,9 +1,9 @@
 //! What the workers of a crew did with each other, counted over its life: what synchronisation costs, a model can tell
 //! from that (ASPLOS 2013, sections 2.3 and 3.1).
 //!
-//! The idea: each count is made where what is counted costs more than counting it, by a thread that has the cache line
-//! already: a lock's by its holder, a wake-up's beside the system call, the others once for each phase or worker. Tasks
-//! are not counted as they are taken, since the queue's word says at the end of the phase how many were.
+//! Each count is made where what is counted costs more than counting it, by a thread that has the cache line already. A
+//! lock's count is made by its holder, a wake-up's beside the system call, the others once for each phase or worker.
+//! Tasks are not counted as they are taken, since the queue's word says at the end of the phase how many were.
 //!
 //! # Invariants
 //! - Phases and tasks are added to by the leader alone, when a phase is finished. Each worker sums its failed
@@ -57,13 +57,13 @@ impl Tally {
         }
     }
 
-    /// Leader: a phase is finished in which so many tasks were taken.
+    /// Leader: a phase is finished in which `tasks` tasks were taken.
     pub(crate) fn finish_phase(&self, tasks: usize) {
         self.phases.add_alone(1);
         self.tasks.add_alone(tasks as u64);
     }
 
-    /// A worker that is about to leave a phase has lost so many races in it.
+    /// A worker that is about to leave a phase has lost `lost` races in it.
     pub(crate) fn add_lost_races(&self, lost: u32) {
         if lost > 0 {
             self.lost_races.add(lost.into());

@@ -7,9 +7,9 @@
 //!
 //! # The fill
 //! The paper fills its queue without synchronisation, since "there is no concurrency between enqueue and dequeue
-//! operations". That holds as long as all threads meet at the end of a phase, and the paper removes that barrier: a
-//! thread that was preempted in phase k may still look for a task when the queue is filled for phase k+1 (a model in
-//! `tests/models.rs` shows what comes of it). Here the words carry the number of the phase, and the fill is published by
+//! operations". That holds as long as all threads meet at the end of a phase, and the paper removes that barrier. A
+//! thread that was preempted in phase k may still look for a task when the queue is filled for phase k+1. A model in
+//! `tests/models.rs` shows what comes of it. Here the words carry the number of the phase, and the fill is published by
 //! one release write, so that a worker of another phase finds nothing, whenever it looks.
 //!
 //! # Invariants

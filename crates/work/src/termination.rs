@@ -1,13 +1,12 @@
 //! Which threads are in a phase, and the moment at which it is finished: one word counted in epochs.
 //!
-//! The idea: a worker is *inside* a phase while it may touch the phase's data, and *active* while
-//! it may hold or publish work. The word holds the phase number, whether the phase is closed, and
-//! both counts, so that entering, offering and finishing are single atomic steps on one value.
-//! The phase is closed by the very step that takes `active` to zero, unless batches are undelivered ([`crate::mailbox`]):
-//! their number is in the word as well, and the phase stays open until their receivers have become active, taken them
-//! and stopped being active again.
-//! Compare ASPLOS 2013, 2.3.3 and 3.1.2, whose workers also leave when all queues *look* empty
-//! (kept as a model that must fail, in `tests/models.rs`).
+//! The idea: a worker is *inside* a phase while it may touch the phase's data, and *active* while it may hold or
+//! publish work. The word holds the phase number, whether the phase is closed, and both counts, so that entering,
+//! offering and finishing are single atomic steps on one value. The phase is closed by the very step that takes
+//! `active` to zero, unless batches are undelivered ([`crate::mailbox`]). Their number is in the word as well, and the
+//! phase stays open until their receivers have become active, taken them and stopped being active again. Compare ASPLOS
+//! 2013, 2.3.3 and 3.1.2, whose workers also leave when all queues *look* empty (kept as a model that must fail, in
+//! `tests/models.rs`).
 //!
 //! # The contract of a worker
 //! **Before it stops being active** (offers, or returns from the phase) a worker has looked, after
@@ -16,14 +15,13 @@
 //! began. What it sent in a batch it need not look for: that is counted.
 //!
 //! # Why a closed phase has no work left
-//! Suppose item x exists when `active` becomes zero. It is not held privately: only active workers
-//! hold work. So it lies in some shared place p, where worker w put it while active. Later w
-//! stopped being active, and before that w found p empty after putting x there. Then x had been
-//! taken, by an active worker, and an item is taken once: it does not lie in p. Contradiction.
-//! If p is the box of a node, no batch in it is undelivered, for then the phase would be open: w counted the batch before
-//! it put it there, and it is discounted by the worker that took it, while that worker is active.
-//! The argument never asks what an idle worker sees in the queues of others: `active` alone
-//! decides, and looking is a hint to come back.
+//! Suppose item x exists when `active` becomes zero. It is not held privately: only active workers hold work. So it
+//! lies in some shared place p, where worker w put it while active. Later w stopped being active, and before that w
+//! found p empty after putting x there. Then x had been taken, by an active worker, and an item is taken once: it does
+//! not lie in p. Contradiction. If p is the box of a node, no batch in it is undelivered, for then the phase would be
+//! open. The worker w counted the batch before it put it there, and the worker that took it discounts it while it is
+//! active itself. The argument never asks what an idle worker sees in the queues of others: `active` alone decides, and
+//! looking is a hint to come back.
 //!
 //! # Why nobody acts after the end
 //! Becoming active again and joining are compare-and-swaps on the same word that fail once the phase is closed or
@@ -32,10 +30,9 @@
 //! has not scheduled yet.
 //!
 //! # Orderings
-//! Every change is an AcqRel read-modify-write, so all changes of a phase form one release
-//! sequence from `begin` on: a thread that reads a later value with Acquire sees everything that the
-//! workers who changed the word before did before. The leader that reads "drained" sees the
-//! whole phase; a helper that joins sees what the leader prepared.
+//! Every change is an AcqRel read-modify-write, so all changes of a phase form one release sequence from `begin` on. A
+//! thread that reads a later value with Acquire sees everything that the workers who changed the word before did
+//! before. The leader that reads "drained" sees the whole phase; a helper that joins sees what the leader prepared.
 
 use gleaner_base::sync::{AtomicU64, Ordering, model_size};
 

@@ -1,10 +1,10 @@
 //! What the code of a phase sees: the worker that it runs on.
 //!
 //! The idea: a worker that has run out of work *offers*. It looks around for a short while, unless that takes the
-//! processor from a worker that has work ([`Crew::expect_processors`](crate::Crew::expect_processors)); if
-//! nothing turns up, the leader sleeps inside the phase, but a helper goes out of it (`StandBy`)
-//! and is called back when work is announced. So a sleeping helper never holds up the end of a
-//! phase, and the leader never waits for one to be woken and scheduled.
+//! processor from a worker that has work ([`Crew::expect_processors`](crate::Crew::expect_processors)). If nothing
+//! turns up, the leader sleeps inside the phase, but a helper goes out of it (`StandBy`) and is called back when work
+//! is announced. So a sleeping helper never holds up the end of a phase, and the leader never waits for one to be woken
+//! and scheduled.
 //!
 //! # Invariants
 //! - A worker that offers makes itself visible (parking, then idle mask, then a SeqCst fence) before
@@ -76,7 +76,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The leader inside a phase that it runs alone for so many workers.
+    /// The leader inside a phase that it runs alone for `workers` workers.
     pub(crate) fn alone(self, workers: usize) -> Self {
         Self {
             receives_for: workers,

@@ -636,9 +636,9 @@ fn a_queue_filled_as_published_gives_a_late_worker_a_task_of_the_next_phase() {
     });
 }
 
-/// ASPLOS 2013, 2.3.3 with the barrier of the final task removed as in 3.1.2: a worker leaves when
-/// the counter has reached the number of workers, *or when all queues look empty*, and the first to
-/// leave takes the final task and lets the mutators run.
+/// ASPLOS 2013, 2.3.3 with the barrier of the final task removed as in 3.1.2. A worker leaves when the counter has
+/// reached the number of workers, *or when all queues look empty*. The first to leave takes the final task and lets the
+/// mutators run.
 struct AsPublished {
     queue: Deque<'static, AtomicU32>,
     terminating: AtomicUsize,

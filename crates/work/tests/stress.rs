@@ -174,7 +174,7 @@ fn every_task_is_taken_once(policies: Policies) {
     }
 }
 
-/// Takes so many tasks of more.
+/// Takes this many tasks of three more.
 struct Part(usize);
 
 impl Phase for Part {
@@ -557,7 +557,7 @@ fn thirty_two_workers_mark_with_tiny_deques(policies: Policies) {
     mark_graphs(policies, 32, 3_000, 300, 2);
 }
 
-/// Letters that go from node to node: each task starts one, which is sent on so many times.
+/// Letters that go from node to node: each task starts one, which is sent on [`HOPS`] times.
 struct Letters<'a> {
     mail: Mailboxes<'a>,
     letters: usize,

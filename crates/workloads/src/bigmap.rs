@@ -1,10 +1,11 @@
 //! Hash tables that are made for more than they will hold: large arrays of which few parts are ever touched.
 //!
-//! Tenants of a service come and go. Each has a table from keys to records with open addressing, made at once for as many
-//! entries as its plan allows; most use little of it. Half of the tenants number their entries one after the other, so
-//! that these lie together, since a key's place is the key itself with its halves mixed, as in several languages' tables;
-//! the keys of the others are random, and lie all over. A table that is three quarters full grows. Entries are added,
-//! looked up, replaced and removed at random, one element at a time; when a tenant goes, its whole table is read.
+//! Tenants of a service come and go. Each has a table from keys to records with open addressing, made at once for as
+//! many entries as its plan allows; most use little of it. Half of the tenants number their entries one after the
+//! other, so that these lie together: a key's place is the key itself with its halves mixed, as in several languages'
+//! tables. The keys of the others are random, and lie all over. A table that is three quarters full grows. Entries are
+//! added, looked up, replaced and removed at random, one element at a time; when a tenant goes, its whole table is
+//! read.
 
 use std::cell::Cell;
 
@@ -35,10 +36,10 @@ struct Service<F> {
     keys: Numbers<F, u32>,
     slots: Slots<F>,
     tenants: u32,
-    /// The smallest plan has so many places, as a logarithm; there are four, each twice as large as the one before.
+    /// How many places the smallest plan has, as a logarithm; there are four, each twice as large as the one before.
     smallest: u32,
     steps: u32,
-    /// A tenant goes after so many steps.
+    /// After how many steps a tenant goes.
     between: u32,
 }
 
@@ -145,7 +146,7 @@ impl<F: Code> Service<F> {
         Ok(found)
     }
 
-    /// A table for so many entries, a power of two.
+    /// A table with `places` places, a power of two.
     fn fresh(
         &self,
         mutator: &mut Mutator,

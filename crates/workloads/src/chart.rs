@@ -1,9 +1,10 @@
 //! Charts of long series of numbers: most element accesses are far into large arrays.
 //!
 //! A chart has several series, each a random walk, which is smoothed by a running mean and binned by columns of the
-//! picture. The picture is one array of pixels, row by row: a background and a grid, the area below each series mixed with
-//! what is there, its line from the least to the greatest number of each column, and a histogram of all numbers that were
-//! counted in one more array. Then the picture is made half as wide and half as high; the last few of these are kept.
+//! picture. The picture is one array of pixels, row by row. It has a background and a grid, the area below each series
+//! mixed with what is there, and its line from the least to the greatest number of each column. It also has a histogram
+//! of all numbers, which were counted in one more array. Then the picture is made half as wide and half as high; the
+//! last few of these are kept.
 //!
 //! Sequential loops have cursors; pixels of columns of pixels and the counts are single elements.
 
@@ -162,7 +163,7 @@ impl<F: Code> Charts<F> {
         Ok(())
     }
 
-    /// The mean of each number of a series and of so many before and behind it.
+    /// The mean of each number of a series and of the `reach` numbers before and behind it.
     fn smoothed(
         &self,
         mutator: &mut Mutator,

@@ -268,7 +268,7 @@ impl<F: Code> Packer<F> {
         code
     }
 
-    /// The text of so many bytes that was compressed.
+    /// The text of `length` bytes that was compressed.
     fn expanded(&self, mutator: &mut Mutator, file: Address, length: usize) -> Allocated {
         let roots = [
             file,

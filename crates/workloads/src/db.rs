@@ -1,8 +1,8 @@
 //! A database in memory: records in a list that grows by copying, sorted, looked up, changed and removed.
 //!
-//! Each round adds records, sorts references to all of them into an index (by merging, from one array to another and
-//! back), looks names up in it by halves, changes what it finds, and takes records out of the list, so that those behind
-//! them go forward. Names are arrays of bytes, compared byte by byte.
+//! Each round adds records and sorts references to all of them into an index, by merging, from one array to another and
+//! back. It looks names up in the index by halves, changes what it finds, and takes records out of the list, so that
+//! those behind them go forward. Names are arrays of bytes, compared byte by byte.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -43,7 +43,7 @@ pub fn prepare<F: Code>(heap: &Heap, scale: &Scale) -> Prepared {
     })))
 }
 
-/// So many syllables.
+/// A name of `syllables` syllables.
 fn name(random: &mut Random, syllables: u32) -> Vec<u8> {
     let syllable = |_| {
         let from = 2 * random.below(16) as usize;

@@ -36,9 +36,9 @@ pub enum Part<'a> {
 pub struct Document {
     /// Its text.
     pub text: String,
-    /// So many elements are read, from the first on, with all that they are in.
+    /// How many elements are read at most, from the first on, with all that they are in.
     pub most: usize,
-    /// So many elements have been read.
+    /// How many elements are read.
     pub elements: usize,
 }
 

@@ -15,11 +15,11 @@ use super::objects::{Code, Record, Slots, address, frame, object, shared};
 use super::random::{Random, scattered};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
-/// A mutator looks for what is ready after so many steps.
+/// After how many steps a mutator looks for what is ready.
 const BETWEEN: u32 = 1000;
-/// So many of the objects that are handed out are kept, the latest ones.
+/// How many of the objects that are handed out are kept, the latest ones.
 const KEPT: usize = 1000;
-/// One in so many is kept.
+/// One in this many is kept.
 const KEEP_ONE_IN: u64 = 8;
 
 struct Finalizers<F> {

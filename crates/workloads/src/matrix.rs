@@ -183,7 +183,7 @@ impl<F: Code> Matrices<F> {
         })
     }
 
-    /// So many numbers.
+    /// An array of `count` numbers.
     fn dense(
         &self,
         mutator: &mut Mutator,

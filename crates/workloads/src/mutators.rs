@@ -20,7 +20,7 @@ pub struct Mutators {
 }
 
 impl Mutators {
-    /// So many.
+    /// `threads` of them.
     pub fn new(threads: u32) -> Mutators {
         Mutators {
             threads,

@@ -81,13 +81,13 @@ pub fn frame<const N: usize, R>(
     objects: [Address; N],
     body: impl FnOnce(&mut Mutator, &[Cell<Value>; N]) -> R,
 ) -> R {
-    // SAFETY: see the top of this file.
+    // SAFETY: the workloads pass valid objects or null, and `body` puts nothing else there.
     unsafe { mutator.with_roots(objects.map(value), body) }
 }
 
 /// A handle to an object, for all threads.
 pub fn shared(mutator: &mut Mutator, object: Address) -> Handle {
-    // SAFETY: see the top of this file.
+    // SAFETY: the workloads pass a valid object.
     let handle = unsafe { mutator.handle_raw(value(object)) };
     handle.expect("a workload has few handles")
 }
@@ -95,7 +95,7 @@ pub fn shared(mutator: &mut Mutator, object: Address) -> Handle {
 /// Stores into the next element of a cursor, which is not behind the last.
 #[inline(always)]
 pub fn put<E: Element>(cursor: &mut CursorMut<'_, E>, item: E::Item) {
-    // SAFETY: see the top of this file.
+    // SAFETY: the workloads pass items that fit the elements: numbers, or valid objects and null.
     let stored = unsafe { cursor.store(item) };
     debug_assert!(stored, "the cursor is behind the last element");
 }
@@ -108,7 +108,8 @@ pub fn copy(
     count: usize,
 ) -> Result<(), OutOfMemory> {
     let [from_index, to_index, count] = [from_index, to_index, count].map(|number| number as u32);
-    // SAFETY: see the top of this file.
+    // SAFETY: the workloads pass valid arrays of the same kind, and no other thread uses the numbers that are copied.
+    // What the workloads need afterwards is in a frame.
     unsafe { mutator.copy_elements_raw(from, from_index, to, to_index, count) }
 }
 
@@ -164,7 +165,7 @@ impl<F: Code, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, 
     #[inline(always)]
     pub fn get(&self, mutator: &Mutator, object: Address, index: usize) -> Address {
         debug_assert!(index < REFERENCES);
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid object of this type, which has a reference of this index.
         unsafe { mutator.load_reference_in::<F::Slot>(object, FIELDS + index * F::SLOT_BYTES) }
     }
 
@@ -172,7 +173,8 @@ impl<F: Code, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, 
     #[inline(always)]
     pub fn set(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
         debug_assert!(index < REFERENCES);
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid object of this type, which has a reference of this index, and a valid
+        // object or null to refer to.
         unsafe {
             mutator.store_reference_in::<F::Slot>(object, FIELDS + index * F::SLOT_BYTES, to)
         };
@@ -182,7 +184,8 @@ impl<F: Code, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, 
     #[inline(always)]
     pub fn initialize(&self, mutator: &Mutator, object: Address, index: usize, to: Address) {
         debug_assert!(index < REFERENCES);
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a fresh object of this type, which has a reference of this index, and a valid
+        // object or null to refer to.
         unsafe {
             mutator.initialize_reference_in::<F::Slot>(object, FIELDS + index * F::SLOT_BYTES, to)
         };
@@ -193,7 +196,7 @@ impl<F: Code, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, 
     pub fn number(&self, object: Address, index: usize) -> u32 {
         debug_assert!(4 * index + 4 <= DATA);
         let place = object.add(Self::NUMBERS + 4 * index).ptr::<u32>();
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid object of this type, and the number lies inside of it.
         unsafe { place.read() }
     }
 
@@ -202,7 +205,7 @@ impl<F: Code, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, 
     pub fn set_number(&self, object: Address, index: usize, to: u32) {
         debug_assert!(4 * index + 4 <= DATA);
         let place = object.add(Self::NUMBERS + 4 * index).ptr::<u32>();
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid object of this type, and the number lies inside of it.
         unsafe { place.write(to) };
     }
 
@@ -211,7 +214,7 @@ impl<F: Code, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, 
     pub fn long(&self, object: Address, index: usize) -> u64 {
         debug_assert!(8 * index + 8 <= DATA);
         let place = object.add(Self::NUMBERS + 8 * index).ptr::<u64>();
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid object of this type, and the number lies inside of it.
         unsafe { place.read_unaligned() }
     }
 
@@ -220,7 +223,7 @@ impl<F: Code, const REFERENCES: usize, const DATA: usize> Record<F, REFERENCES, 
     pub fn set_long(&self, object: Address, index: usize, to: u64) {
         debug_assert!(8 * index + 8 <= DATA);
         let place = object.add(Self::NUMBERS + 8 * index).ptr::<u64>();
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid object of this type, and the number lies inside of it.
         unsafe { place.write_unaligned(to) };
     }
 
@@ -272,14 +275,15 @@ impl<F: Code> Slots<F> {
         length: usize,
         fill: impl FnOnce(&mut CursorMut<'_, References<F>>),
     ) -> Allocated {
-        // SAFETY: see the top of this file.
+        // SAFETY: the type is registered in this heap, with elements that are references. What the workloads need
+        // afterwards is in a frame.
         unsafe { mutator.allocate_array_by_cursor(self.id, length as u32, fill) }
     }
 
     /// An element.
     #[inline(always)]
     pub fn get(&self, mutator: &Mutator, array: Address, index: usize) -> Address {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of references, which has an element of this index.
         unsafe { mutator.load_element_in::<References<F>>(array, index) }
     }
 
@@ -292,7 +296,8 @@ impl<F: Code> Slots<F> {
         index: usize,
         to: Address,
     ) -> Result<(), OutOfMemory> {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of references, which has an element of this index, and a valid
+        // object or null to store. What they need afterwards is in a frame.
         unsafe { mutator.store_element_in::<References<F>>(array, index, to) }
     }
 
@@ -305,14 +310,14 @@ impl<F: Code> Slots<F> {
         index: usize,
         count: usize,
     ) -> Cursor<'m, References<F>> {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of references, in which these elements lie.
         unsafe { mutator.cursor(array, index, count) }
     }
 
     /// How many elements.
     #[inline(always)]
     pub fn length(&self, mutator: &Mutator, array: Address) -> usize {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array.
         unsafe { mutator.length_raw(array) as usize }
     }
 }
@@ -372,21 +377,27 @@ impl<F: Code, T: Number> Numbers<F, T> {
         fill: impl FnOnce(&Mutator, &mut [T]),
     ) -> Allocated {
         mutator.count_elements_in::<In<F::Arrays, T>>(Access::Store, 0, length);
+<<<<<<< HEAD
         // SAFETY: see the top of this file.
         unsafe { mutator.allocate_array_by_window(self.id, length as u32, fill) }
+=======
+        // SAFETY: the type is registered in this heap, with elements of `T`. What the workloads need afterwards is in a
+        // frame.
+        unsafe { mutator.allocate_array_with(self.id, length as u32, fill) }
+>>>>>>> d7c9fbc11fe4038661689e9aae0a79630c179f3b
     }
 
     /// How many elements.
     #[inline(always)]
     pub fn length(&self, mutator: &Mutator, array: Address) -> usize {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array.
         unsafe { mutator.length_raw(array) as usize }
     }
 
     /// An element.
     #[inline(always)]
     pub fn get(&self, mutator: &Mutator, array: Address, index: usize) -> T {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of `T`, which has an element of this index.
         unsafe { mutator.load_element_in::<In<F::Arrays, T>>(array, index) }
     }
 
@@ -399,7 +410,8 @@ impl<F: Code, T: Number> Numbers<F, T> {
         index: usize,
         to: T,
     ) -> Result<(), OutOfMemory> {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of `T`, which has an element of this index. What they need
+        // afterwards is in a frame.
         unsafe { mutator.store_element_in::<In<F::Arrays, T>>(array, index, to) }
     }
 
@@ -412,7 +424,8 @@ impl<F: Code, T: Number> Numbers<F, T> {
         index: usize,
         change: impl FnOnce(T) -> T,
     ) -> Result<(), OutOfMemory> {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of `T`, which has an element of this index. What they need
+        // afterwards is in a frame.
         unsafe { mutator.update_element_in::<In<F::Arrays, T>>(array, index, change) }
     }
 
@@ -420,7 +433,8 @@ impl<F: Code, T: Number> Numbers<F, T> {
     #[inline(always)]
     pub fn read(&self, mutator: &Mutator, array: Address, index: usize, into: &mut [T]) {
         mutator.count_elements_in::<In<F::Arrays, T>>(Access::Load, index, into.len());
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of `T`, in which these elements lie, and no other thread writes
+        // them.
         unsafe { mutator.read_elements(array, index, into) };
     }
 
@@ -434,7 +448,8 @@ impl<F: Code, T: Number> Numbers<F, T> {
         from: &[T],
     ) -> Result<(), OutOfMemory> {
         mutator.count_elements_in::<In<F::Arrays, T>>(Access::Store, index, from.len());
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of `T`, in which these elements lie, and no other thread uses them.
+        // What they need afterwards is in a frame.
         unsafe { mutator.write_elements(array, index, from) }
     }
 
@@ -448,7 +463,8 @@ impl<F: Code, T: Number> Numbers<F, T> {
         count: usize,
         to: T,
     ) -> Result<(), OutOfMemory> {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of `T`, in which these elements lie, and no other thread uses them.
+        // What they need afterwards is in a frame.
         unsafe { mutator.fill_elements_in::<In<F::Arrays, T>>(array, index, count, to) }
     }
 
@@ -461,7 +477,7 @@ impl<F: Code, T: Number> Numbers<F, T> {
         index: usize,
         count: usize,
     ) -> Cursor<'m, In<F::Arrays, T>> {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of `T`, in which these elements lie.
         unsafe { mutator.cursor(array, index, count) }
     }
 
@@ -474,7 +490,8 @@ impl<F: Code, T: Number> Numbers<F, T> {
         index: usize,
         count: usize,
     ) -> Result<CursorMut<'m, In<F::Arrays, T>>, OutOfMemory> {
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of `T`, in which these elements lie. What they need afterwards is in
+        // a frame.
         unsafe { mutator.cursor_mut(array, index, count) }
     }
 
@@ -483,7 +500,7 @@ impl<F: Code, T: Number> Numbers<F, T> {
     pub fn look<R>(&self, mutator: &Mutator, array: Address, look: impl FnOnce(&[T]) -> R) -> R {
         let length = self.length(mutator, array);
         mutator.count_elements_in::<In<F::Arrays, T>>(Access::Load, 0, length);
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of `T`. All its elements are meant, and no other thread writes them.
         unsafe { mutator.window(array, 0, length, look) }
     }
 
@@ -497,7 +514,8 @@ impl<F: Code, T: Number> Numbers<F, T> {
     ) -> Result<R, OutOfMemory> {
         let length = self.length(mutator, array);
         mutator.count_elements_in::<In<F::Arrays, T>>(Access::Store, 0, length);
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads pass a valid array of `T`. All its elements are meant, and nobody else uses them. What
+        // the workloads need afterwards is in a frame.
         unsafe { mutator.window_mut(array, 0, length, change) }
     }
 }

@@ -34,7 +34,7 @@ pub struct Programs {
     reach: usize,
     /// How many functions there are so far, which makes their names unique.
     made: u32,
-    /// Those that later units may call.
+    /// The functions that later units may call.
     exported: VecDeque<Function>,
 }
 
@@ -46,7 +46,7 @@ struct Function {
 }
 
 impl Programs {
-    /// Units of so many functions, each of which may call functions of `reach` units before it.
+    /// Units of `functions` functions, each of which may call functions of the `reach` units before its own.
     pub fn new(random: Random, functions: usize, reach: usize) -> Programs {
         Programs {
             random,

@@ -256,7 +256,7 @@ fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
     [0, 1, 2].map(|part| a[part] - b[part])
 }
 
-/// `a` and so much of `b`.
+/// The sum of `a` and `much` times `b`.
 fn plus(a: [f64; 3], b: [f64; 3], much: f64) -> [f64; 3] {
     [0, 1, 2].map(|part| a[part] + much * b[part])
 }

@@ -205,7 +205,7 @@ impl<F: Code> Strings<F> {
         })
     }
 
-    /// Makes room for so many bytes more; where they begin.
+    /// Makes room for `count` more bytes; where they begin.
     fn reserve(
         &self,
         mutator: &mut Mutator,

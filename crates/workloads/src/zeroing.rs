@@ -39,7 +39,7 @@ const _: () = assert!(array_bytes(LENGTH as u32, 2) == 48);
 struct Arrays<F, W> {
     numbers: Numbers<F, u32>,
     count: u32,
-    /// One in so many is looked at. A prime: they are at all places of an allocation buffer.
+    /// One array in this many is looked at. The number is a prime: so these are at all places of an allocation buffer.
     between: u32,
     /// Cache lines of the working set.
     lines: usize,

@@ -50,7 +50,7 @@ JVM_MULTIPLES, PRECISE_MULTIPLES = (2, 4), (1.5, 2, 3, 4, 6)
 DIVISORS = (1, 2, 8)
 #: How precisely the smallest heap is searched for.
 PRECISION = 0.15
-#: A run may take so many times what the program takes as it is, and at least so many seconds.
+#: A run may take PATIENCE times what the program takes as it is, and at least LEAST_LIMIT seconds.
 PATIENCE, LEAST_LIMIT = 10, 10
 #: The limit of the first run.
 FIRST_LIMIT = 3600

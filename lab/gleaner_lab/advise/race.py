@@ -42,9 +42,9 @@ CONFIDENCE = 0.95
 REPETITIONS = 10
 #: The share of its runs that the race may take.
 SHARE = 0.25
-#: Cells in a round: this share of all, but not less than so many.
+#: Cells in a round: this share of all, but no fewer than ROUND_LEAST.
 ROUND_SHARE, ROUND_LEAST = 1 / 6, 6
-#: A cell is out when so many of its runs failed, and more than worked.
+#: A cell is out when this many of its runs failed, and more than worked.
 STRIKES = 2
 #: Runs with one level of a factor that must have failed, if none worked, to give the level up.
 GIVEN_UP = 3

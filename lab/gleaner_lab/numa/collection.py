@@ -95,7 +95,7 @@ class Synchronisation:
         return {f"synchronisation.{name}": getattr(self, name) for name in COUNTS}
 
     def scaled(self, times: float) -> Synchronisation:
-        """The counts of so many times as many collections."""
+        """The counts of `times` times as many collections."""
         return replace(self, **{name: getattr(self, name) * times for name in COUNTS})
 
     def at(self, before: int, workers: int) -> Synchronisation:
@@ -153,7 +153,7 @@ class Costs:
     switch_ns: float = 5000.0
 
     def transfer_ns(self, machine: Machine, workers: int) -> float:
-        """A changed line's way to the next of so many workers, in the mean over pairs."""
+        """A changed line's way to the next of `workers` workers, in the mean over pairs."""
         if workers == 1:
             return self.atomic_ns
         share = machine.round_robin(workers)
@@ -161,7 +161,7 @@ class Costs:
         return float(same * self.same_node_ns + (1 - same) * self.other_node_ns)
 
     def calibrated(self, machine: Machine, run: Run, seconds: float) -> Costs:
-        """Such a `processor_ns` that a run with one worker takes so many seconds.
+        """The costs with such a `processor_ns` that a run with one worker takes `seconds` seconds.
 
         The rest of the time is that of local memory, `serial_s` and the worker's own tasks. Time
         that is less than that is met as nearly as it can be, by 0.
@@ -280,7 +280,7 @@ class CollectionTime:
 
 
 def collection_time(run: Run, machine: Machine, workers: int, costs: Costs) -> CollectionTime:
-    """The time of the run's collections on a machine with so many collecting threads."""
+    """The time of the run's collections on a machine with `workers` collecting threads."""
     if run.locality.nodes != machine.nodes:
         raise Failure(
             f"the run counted {run.locality.nodes} nodes and the machine has {machine.nodes}; "

@@ -109,7 +109,7 @@ class Machine:
         return paths
 
     def round_robin(self, workers: int) -> NDArray[np.int64]:
-        """How many of so many workers run on each node: worker i belongs to node i mod n."""
+        """How many of `workers` workers run on each node: worker i belongs to node i mod n."""
         return np.bincount(np.arange(workers) % self.nodes, minlength=self.nodes)
 
 

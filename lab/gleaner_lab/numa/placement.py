@@ -33,7 +33,7 @@ class Placement(StrEnum):
 
 
 def read(machine: Machine, placement: Placement, threads: int) -> Prediction:
-    """The time until so many threads have read all lines."""
+    """The time until `threads` threads have read all lines."""
     nodes = machine.nodes
     if placement is Placement.UNBALANCED_LOCAL:
         workers = np.zeros(nodes, dtype=int)
@@ -67,7 +67,7 @@ class Curve:
         return range(1, len(self.times) + 1)
 
     def at(self, threads: int) -> Prediction:
-        """The time with so many threads."""
+        """The time with `threads` threads."""
         return self.times[threads - 1]
 
     def speedup(self, threads: int) -> float:

@@ -16,7 +16,7 @@ import net.sourceforge.pmd.lang.LanguageRegistry;
 final class Pmd implements Workload {
     private static final String RULES = "rulesets/java/quickstart.xml";
 
-    /** So many sources, in the order of their names, and so many where little is to be done. */
+    /** How many sources are checked, in the order of their names; FEW of them where little is to be done. */
     private static final int MOST = 6;
 
     private static final int FEW = 2;

@@ -37,7 +37,7 @@ final class Prose {
         return word.toString();
     }
 
-    /** So many words. */
+    /** A text of {@code count} words. */
     String words(int count) {
         StringBuilder text = new StringBuilder();
         for (int i = 0; i < count; i++) {

@@ -227,7 +227,7 @@ impl<R: References, M: Mode> Context<R, M> {
             };
         }
         let result = body(self);
-        // SAFETY: as above.
+        // SAFETY: the bump pointer lies in the mutator, which lives as long as this.
         let now = unsafe { *self.bump };
         (self.cursor, self.limit) = (now.cursor.as_usize(), now.limit.as_usize());
         result
@@ -323,7 +323,7 @@ impl<R: References, M: Mode> Context<R, M> {
         quad
     }
 
-    /// A fresh object with that header, of so many bytes.
+    /// A fresh object of `bytes` bytes, with that header.
     #[inline(always)]
     pub fn object(&mut self, header: usize, bytes: usize) -> usize {
         let object = self.allocate(bytes);
@@ -460,7 +460,8 @@ impl<R: References, M: Mode> Context<R, M> {
     #[inline(always)]
     pub fn change<T: Number, O>(&self, array: usize, change: impl FnOnce(&mut [T]) -> O) -> O {
         let first = (array + ELEMENTS) as *mut T;
-        // SAFETY: as in `look`.
+        // SAFETY: the workloads give valid arrays, which stay in place until the context is used exclusively, and look
+        // at the elements nowhere else meanwhile.
         change(unsafe { slice::from_raw_parts_mut(first, length(array)) })
     }
 

@@ -12,7 +12,7 @@ use crate::shared::random::{Random, scattered};
 use crate::weak::Ephemeron;
 
 const ROUNDS: u32 = 5;
-/// Chains have 1 to so many ephemerons, but for one in 64, which has eight times as many as that.
+/// Chains have from 1 to this many ephemerons. One chain in 64 has eight times as many as were drawn.
 const LONGEST: u32 = 8;
 
 /// A key refers to the one before it and to a few bytes, and has a number.

@@ -12,11 +12,11 @@ use crate::records::Record;
 use crate::shared::Scale;
 use crate::shared::random::{Random, scattered};
 
-/// A mutator looks for what is ready after so many steps.
+/// After how many steps a mutator looks for what is ready.
 const BETWEEN: u32 = 1000;
-/// So many of the objects that are handed out are kept, the latest ones.
+/// How many of the objects that are handed out are kept, the latest ones.
 const KEPT: usize = 1000;
-/// One in so many is kept.
+/// One in this many is kept.
 const KEEP_ONE_IN: u64 = 8;
 
 /// A reference to its content, and its number.

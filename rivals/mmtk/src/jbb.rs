@@ -22,7 +22,7 @@ const LINES: std::ops::RangeInclusive<u32> = 5..=15;
 const LATEST: u64 = 20;
 /// What a payment is remembered in: the last ones of a warehouse.
 const HISTORY: u64 = 1000;
-/// Of a hundred lines, so many are delivered from another warehouse, and of a hundred payments, so many are by the
+/// How many of a hundred lines are delivered from another warehouse, and how many of a hundred payments are by the
 /// customer of another.
 const AWAY: u32 = 10;
 /// A stock goes from the first to the last of these, and around.

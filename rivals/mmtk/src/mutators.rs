@@ -9,8 +9,8 @@ use std::thread;
 use crate::context::{Context, Mode};
 use crate::object::References;
 
-/// Runs `body` on so many mutators, with their numbers from 0, and gives what it returns in that order. One mutator is
-/// the calling one; otherwise that one waits.
+/// Runs `body` on `threads` mutators, with their numbers from 0, and gives what it returns in that order. A single
+/// mutator is the calling one; otherwise the calling one waits.
 pub fn run<R: References, M: Mode, T: Send>(
     context: &mut Context<R, M>,
     threads: u32,
@@ -34,7 +34,7 @@ pub fn run<R: References, M: Mode, T: Send>(
     })
 }
 
-/// Runs `body` on so many mutators, each with data of its own; the sum of what they return.
+/// Runs `body` on `threads` mutators, each with data of its own; the sum of what they return.
 pub fn own<R: References, M: Mode>(
     context: &mut Context<R, M>,
     threads: u32,

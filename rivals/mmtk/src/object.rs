@@ -170,7 +170,7 @@ fn kind(object: usize) -> usize {
     header(object) & KIND
 }
 
-/// The header of a record with so many references, and so many bytes in all.
+/// The header of a record with `references` references, and `bytes` bytes in all.
 pub const fn record_header(references: usize, bytes: usize) -> usize {
     assert!(references < 1 << (SIZE - COUNT) && bytes.is_multiple_of(8));
     RECORD | references << COUNT | (bytes / 8) << SIZE
@@ -202,7 +202,7 @@ pub unsafe fn set_length(array: usize, length: usize) {
     unsafe { (array as *mut usize).byte_add(LENGTH).write(length) };
 }
 
-/// Bytes of an array with elements of so many bytes.
+/// Bytes of an array of `length` elements with `element` bytes each.
 pub fn array_bytes(length: usize, element: usize) -> usize {
     (ELEMENTS + length * element).next_multiple_of(8)
 }
@@ -290,7 +290,7 @@ impl<R: References> ObjectModel<Vm<R>> for Vm<R> {
         let old = from.to_raw_address().as_usize();
         let bytes = bytes::<R>(old);
         let new = context.alloc_copy(from, bytes, 8, 0, semantics);
-        // SAFETY: so many bytes were just allocated, for an object.
+        // SAFETY: `bytes` bytes were just allocated, for an object.
         let to = unsafe {
             copy_words::<R>(old, new.as_usize(), bytes);
             ObjectReference::from_raw_address_unchecked(new)
@@ -302,7 +302,7 @@ impl<R: References> ObjectModel<Vm<R>> for Vm<R> {
     fn copy_to(from: ObjectReference, to: ObjectReference, _region: Address) -> Address {
         let (old, new) = (from.to_raw_address(), to.to_raw_address());
         let bytes = bytes::<R>(old.as_usize());
-        // SAFETY: both are objects of so many bytes, which may overlap.
+        // SAFETY: both are objects of `bytes` bytes, which may overlap.
         unsafe { std::ptr::copy(old.to_ptr::<u8>(), new.to_mut_ptr(), bytes) };
         new + bytes
     }

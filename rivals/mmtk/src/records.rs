@@ -6,7 +6,7 @@
 use crate::context::{Context, Mode};
 use crate::object::{FIELDS, References, record_header};
 
-/// A type of objects with so many references, then so many bytes of numbers.
+/// A type of objects with `references` references, then `data` bytes of numbers.
 #[derive(Clone, Copy)]
 pub struct Record {
     references: usize,
@@ -47,7 +47,7 @@ impl Record {
         index: usize,
     ) -> u32 {
         let place = object + self.numbers::<R>() + 4 * index;
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads give a valid object of this type, and the number lies inside of it.
         unsafe { (place as *const u32).read() }
     }
 
@@ -61,7 +61,7 @@ impl Record {
         to: u32,
     ) {
         let place = object + self.numbers::<R>() + 4 * index;
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads give a valid object of this type, and the number lies inside of it.
         unsafe { (place as *mut u32).write(to) };
     }
 
@@ -74,7 +74,7 @@ impl Record {
         index: usize,
     ) -> u64 {
         let place = object + self.numbers::<R>() + 8 * index;
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads give a valid object of this type, and the number lies inside of it.
         unsafe { (place as *const u64).read_unaligned() }
     }
 
@@ -88,7 +88,7 @@ impl Record {
         to: u64,
     ) {
         let place = object + self.numbers::<R>() + 8 * index;
-        // SAFETY: see the top of this file.
+        // SAFETY: the workloads give a valid object of this type, and the number lies inside of it.
         unsafe { (place as *mut u64).write_unaligned(to) };
     }
 

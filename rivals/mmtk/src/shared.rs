@@ -21,7 +21,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// A number of things: so many, or so many in a test.
+    /// A number of things: `full`, or `tiny` in a test.
     pub fn of<T>(&self, full: T, tiny: T) -> T {
         if self.tiny { tiny } else { full }
     }

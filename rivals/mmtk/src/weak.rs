@@ -50,7 +50,7 @@ impl Drop for Ephemeron {
 struct Table {
     /// Those in use, in the order in which they were made.
     entries: Vec<&'static Entry>,
-    /// So many of them were there at the last collection.
+    /// How many of them were there at the last collection.
     old: usize,
     /// Those that can be used again.
     free: Vec<&'static Entry>,

@@ -1,8 +1,8 @@
 //! The last events, kept for crash reports.
 //!
-//! The idea: writers are serialised by the allocator's lock, but a crash may strike any thread at any instant, so a
-//! reader takes no lock and trusts nothing: each place carries the number of its event, odd while it is being written,
-//! and a reader that sees the number change drops the place.
+//! Writers are serialised by the allocator's lock, but a crash may strike any thread at any instant, so a reader takes
+//! no lock and trusts nothing. Each place carries the number of its event, odd while it is being written, and a reader
+//! that sees the number change drops the place.
 //!
 //! Invariants: a reader returns only events that were written whole. A writer that finds its place in use by another
 //! (no lock held, or a crash report written from inside `push`) drops its event instead of waiting.

@@ -34,7 +34,7 @@ pub enum Accepted {
         /// What 0 means.
         zero: &'static str,
     },
-    /// `none`, or a file's path of at most so many bytes.
+    /// `none`, or a file's path of at most this many bytes.
     Path(usize),
     /// `none`, or fault points with visit numbers.
     Faults,

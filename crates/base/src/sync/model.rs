@@ -1,9 +1,9 @@
 //! The facade over loom: the same names, run by the model checker.
 //!
-//! A futex is modelled as the kernel makes it: one lock guards all wait queues, a queue belongs to
-//! one address, the word is compared under the lock, and a waker that stored before it takes the
-//! lock is seen by that comparison. Each address has a condition variable of its own, so that a
-//! wake on one word cannot hide the loss of a wake on another. Runs inside `loom::model` only.
+//! A futex is modelled as the kernel makes it. One lock guards all wait queues, a queue belongs to one address, and the
+//! word is compared under the lock. What a waker stored before it takes the lock is seen by that comparison. Each
+//! address has a condition variable of its own, so that a wake on one word cannot hide the loss of a wake on another.
+//! Runs inside `loom::model` only.
 //!
 //! A word of plain memory that threads read and write without order has an atomic of its own, too, found by its address:
 //! the collector reads objects at addresses, where an atomic of loom has no room.
@@ -34,9 +34,9 @@ loom::lazy_static! {
 /// A word of plain memory.
 struct SharedWord {
     value: AtomicUsize,
-    /// Raised by each access. To find the accesses that it should try in another order, loom remembers of each object only
-    /// the last one: a thread that loads from a word and then stores to it would hide that another thread loaded from it
-    /// before (loom's issue 166). Relaxed, so it orders nothing in the model.
+    /// Raised by each access. To find the accesses that it should try in another order, loom remembers only the last
+    /// access to each object. So a thread that loads from a word and then stores to it would hide that another thread
+    /// loaded from it before (loom's issue 166). Relaxed, so it orders nothing in the model.
     accesses: AtomicUsize,
 }
 

@@ -123,7 +123,7 @@ impl Rooted {
 }
 
 impl Ground {
-    /// A heap with room for arrays of so many bytes in all, which are cut or not.
+    /// A heap with room for arrays of `bytes` bytes in all, which are cut or not.
     pub fn new(is_cut: bool, bytes: usize) -> Result<Ground> {
         let builder = Heap::builder()
             .limit((64 << 20) + 3 * bytes)
@@ -144,7 +144,7 @@ impl Ground {
         Ok(Ground { mutator, heap })
     }
 
-    /// An array of so many elements, all zero. `is_whole`: in one piece, whatever the heap does with others.
+    /// An array of `length` elements, all zero. `is_whole`: in one piece, whatever the heap does with others.
     pub fn array<E: Measured>(&mut self, length: usize, is_whole: bool) -> Result<Rooted> {
         let shape = E::SHAPE;
         let id = if is_whole {
@@ -183,7 +183,7 @@ impl Ground {
         object: &Rooted,
     ) -> Result<()> {
         let item = E::one(object.address());
-        // SAFETY: the array has so many elements of this kind; both objects are held by handles, and their addresses
+        // SAFETY: the array has `length` elements of this kind; both objects are held by handles, and their addresses
         // are not used again.
         unsafe {
             self.mutator

@@ -30,8 +30,8 @@ pub struct Task {
 ///
 /// # Safety
 /// The array of the task is a valid one of the elements that the loop is compiled for, in a heap with the layout that
-/// it is compiled for; the range lies in it, and so does all of `order`; nothing of the range has to be instantiated,
-/// unless zeros are stored. So nothing collects.
+/// it is compiled for. The range lies in the array, and so does all of `order`. Nothing of the range has to be
+/// instantiated, unless zeros are stored. So nothing collects.
 pub type Kernel = unsafe fn(&mut Mutator, &Task) -> Result<u64, OutOfMemory>;
 
 impl Task {

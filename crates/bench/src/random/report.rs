@@ -26,7 +26,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Those of other seeds are added.
+    /// Adds the counts of other seeds.
     pub fn add(&mut self, other: &Counts) {
         self.programs += other.programs;
         self.operations += other.operations;

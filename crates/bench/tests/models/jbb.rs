@@ -58,7 +58,7 @@ struct Company {
     found: u64,
 }
 
-/// What so many warehouses come to.
+/// What `warehouses` warehouses come to.
 pub fn jbb(sizes: Sizes, warehouses: usize, seed: u64) -> u64 {
     let mut company = Company {
         sizes,

@@ -1,9 +1,10 @@
 //! `--devtools`: the snapshot in the format of V8, which the developer tools of Chrome and Node open.
 //!
-//! The format is one object with arrays of numbers: seven for a node, three for an edge, and text in an array of its own;
-//! its meaning stands in `meta`. The tools keep each number in 32 bits and show what has one type and one name together,
-//! so nodes are named by kind and size, and their numbers are made of their addresses: the same object has the same number
-//! in another snapshot of the process, and the tools can compare two. The number is the address divided by 16, its lowest 32 bits.
+//! The format is one object with arrays of numbers: seven for a node, three for an edge, and text in an array of its
+//! own; its meaning stands in `meta`. The tools keep each number in 32 bits and show what has one type and one name
+//! together, so nodes are named by kind and size. Their numbers are made of their addresses. So the same object has the
+//! same number in another snapshot of the process, and the tools can compare two. The number is the address divided by
+//! 16, its lowest 32 bits.
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -29,7 +29,7 @@ pub(super) struct Keeper {
     pub(super) root: u32,
     /// What nothing else keeps.
     pub(super) alone: Tally,
-    /// Those of its words that keep most alone.
+    /// The words of the root that keep most alone.
     pub(super) words: Vec<(WordId, Tally)>,
     /// How many other words it has.
     pub(super) more_words: u64,
@@ -41,7 +41,7 @@ pub(super) struct Keeper {
 
 /// What all roots keep.
 pub(super) struct Keepers {
-    /// Those that keep most.
+    /// The roots that keep most.
     pub(super) roots: Vec<Keeper>,
     /// How many others there are.
     pub(super) more_roots: u64,

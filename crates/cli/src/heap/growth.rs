@@ -37,7 +37,7 @@ pub(super) fn growth(older: &Facts<'_>, newer: &Facts<'_>) -> Growth {
     Growth::new(older.side(), newer.side())
 }
 
-/// The same as text.
+/// What grew, as text.
 pub(super) fn text(older: &Facts<'_>, newer: &Facts<'_>) -> String {
     let growth = growth(older, newer);
     let about = |facts: &Facts<'_>| {

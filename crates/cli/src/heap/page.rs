@@ -310,7 +310,7 @@ const REMEDY: &str = "  \
   large objects by GC_malloc_ignore_off_page, or call GC_set_all_interior_pointers(0) before GC_INIT and
   GC_register_displacement for the offsets that the program uses, so that words into their middle do not count.";
 
-/// So many others.
+/// "COUNT more NAMEs".
 fn more(count: u64, name: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} more {name}{plural}")

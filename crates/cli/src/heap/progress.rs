@@ -33,7 +33,7 @@ impl Progress {
         self.bar.tick();
     }
 
-    /// A file of so many bytes that shows how much of it was read.
+    /// A file of `bytes` bytes that shows how much of it was read.
     pub(super) fn watch<R: Read>(&self, file: R, bytes: u64) -> Watched<'_, R> {
         self.say("reading the snapshot");
         if bytes > 0 {

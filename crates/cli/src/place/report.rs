@@ -6,8 +6,8 @@ use std::time::Duration;
 use gleaner_place::{Energy, Hotspot, Placement, Processors, Told, Usages};
 use rustix::time::{ClockId, clock_gettime};
 
-/// A line for each role, on so many processors, what was not seen, and what placing took itself, with `guarding`, what the guard took. `total` is
-/// the processor time of the processes that have ended, in seconds.
+/// A line for each role, on `processors` processors, what was not seen, and what placing took itself, with `guarding`,
+/// what the guard took. `total` is the processor time of the processes that have ended, in seconds.
 pub(super) fn table(
     placement: Placement,
     processors: usize,
@@ -93,8 +93,9 @@ pub(super) fn energy(energy: &Energy) -> String {
 /// The most processes that have a line.
 const MOST_LINES: usize = 8;
 
-/// A line for each process that ran HotSpot: what that has decided by itself, and whether it was told of fewer processors
-/// than `all`, and why; `limits` are those that the settings leave. `told` is of how many a process is told that may run on so many.
+/// A line for each process that ran HotSpot: what HotSpot has decided by itself, whether it was told of fewer
+/// processors than `all`, and why. `limits` are the processors that the settings leave. `told` gives the number of
+/// which a process is told, for the number of processors that it may run on.
 pub(super) fn runtimes<'h>(
     hotspots: impl Iterator<Item = &'h Hotspot>,
     all: usize,

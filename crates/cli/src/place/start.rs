@@ -222,7 +222,7 @@ impl Ending {
         Ending(process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()))
     }
 
-    /// Waits so long at most. True when the program has ended.
+    /// Waits for `most` at most. True when the program has ended.
     fn wait(&mut self, child: &mut Child, most: Duration) -> bool {
         let timeout = Timespec {
             tv_sec: most.as_secs() as i64,

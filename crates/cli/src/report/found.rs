@@ -24,7 +24,7 @@ pub(super) struct Named {
 /// What is in a log.
 #[derive(Default)]
 pub(super) struct Found {
-    /// Those that collected: the one with the largest heap first.
+    /// The processes that collected: the one with the largest heap first.
     pub(super) processes: Vec<Named>,
     /// How many others there are.
     pub(super) idle: u64,

@@ -102,7 +102,7 @@ fn reached(lists: &[Vec<u32>], left_out: u32) -> Vec<bool> {
     reached
 }
 
-/// A graph with at most so many nodes, and several references for each.
+/// A graph with at most `most` nodes, and several references for each.
 fn graphs(most: usize) -> impl Strategy<Value = Vec<Vec<u32>>> {
     (1..=most).prop_flat_map(|count| {
         let list = prop::collection::vec(0..count as u32, 0..4);

@@ -4,8 +4,8 @@
 //! nothing that the program uses, and the processor need not fetch the lines that it overwrites. Their stores are
 //! weakly ordered, so each of them ends with one fence.
 //!
-//! Invariants: exactly the range is zeroed, for any 8-aligned start and any multiple of 8; a weakly ordered or aligned
-//! store goes to a whole cache line, and what lies before and after the whole lines gets ordinary stores; what the
+//! Invariants: exactly the range is zeroed, for any 8-aligned start and any multiple of 8. A weakly ordered or aligned
+//! store goes to a whole cache line, and what lies before and after the whole lines gets ordinary stores. What the
 //! caller stores later is seen after the zeros. Any thread; a kernel keeps no state.
 
 use core::arch::asm;

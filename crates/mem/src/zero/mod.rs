@@ -52,11 +52,11 @@ pub unsafe fn zero_fresh(start: Address, bytes: usize) {
     }
 }
 
-/// Whether so many bytes, a multiple of 64, from `start` on are all zero. Another thread may replace what is not zero by
-/// something else that is not.
+/// Whether the `bytes` bytes from `start` on, a multiple of 64, are all zero. Another thread may replace what is not
+/// zero by something else that is not zero.
 ///
 /// # Safety
-/// Memory of so many bytes lies at `start`, which is 8-aligned.
+/// Memory of `bytes` bytes lies at `start`, which is 8-aligned.
 pub unsafe fn is_zero(start: Address, bytes: usize) -> bool {
     let words = start.ptr::<[u64; 8]>();
     (0..bytes / 64).all(|index| {

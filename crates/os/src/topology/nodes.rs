@@ -38,7 +38,8 @@ impl fmt::Debug for Nodes {
 }
 
 impl Nodes {
-    /// So many nodes, each with so many processors, numbered node after node; one is as far from each other as the next.
+    /// `nodes` nodes with `processors_of_each` processors each, numbered node after node. All distances between two
+    /// nodes are the same.
     pub(super) const fn alike(nodes: usize, processors_of_each: usize) -> Nodes {
         let mut table = Nodes::one(0);
         table.count = nodes as u8;

@@ -84,7 +84,7 @@ pub(super) fn take(
             0,
             0,
         ];
-        // SAFETY: so many entries of the array are writable.
+        // SAFETY: the array has `wanted` entries at least, and they are writable.
         let read = match unsafe { call(libc::SYS_pread64, arguments) } {
             Ok(bytes) => bytes / size_of::<u64>(),
             Err(Errno(libc::EINTR)) => continue,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// So much at the start, and one part in so many of the time that passes, of one processor.
+/// What looking may cost: [`AT_START`], and one part in [`SHARE`] of the time that passes, of one processor.
 const AT_START: Duration = Duration::from_millis(2);
 const SHARE: u32 = 500;
 /// Less is not worth waking for.
@@ -61,7 +61,7 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// So many pieces are made between two questions, for the kernel answers them.
+    /// How many pieces are made between two questions, for the kernel answers them.
     const PIECES: u32 = 4;
 
     pub(super) fn none() -> Limit {

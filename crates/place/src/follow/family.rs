@@ -3,10 +3,10 @@
 //! # Invariants
 //!
 //! - A process that was found once stays one of them until it ends, also when another process becomes its parent.
-//! - Where the placer adopts (`PR_SET_CHILD_SUBREAPER`), a process whose parent ended is the placer's child, and so one of
-//!   them, though nobody has seen it before. Not so where the placer had children before it started the program, as those of
-//!   a shell that became it by `exec`: these and what they start are none of them, and of a process whose parent ended
-//!   unseen nobody knows whose it is.
+//! - Where the placer adopts (`PR_SET_CHILD_SUBREAPER`), a process whose parent ended is the placer's child, and so one
+//!   of them, though nobody has seen it before. This does not hold where the placer had children before it started the
+//!   program, as those of a shell that became it by `exec`. These and what they start do not belong to the program, and
+//!   nobody knows to whom a process belongs whose parent ended unseen.
 //! - No other process becomes one of them: what was seen to be foreign is not read again, but for a census in 64, since
 //!   the kernel may use its number again.
 
@@ -107,7 +107,7 @@ impl Family {
         self.members.iter().map(started)
     }
 
-    /// Those that were found since the last call.
+    /// The processes that were found since the last call.
     pub(super) fn take_new(&mut self) -> Vec<(u32, u64)> {
         let new = std::mem::take(&mut self.new);
         let started = |process| Some((process, self.members.get(&process)?.started));
@@ -118,8 +118,8 @@ impl Family {
         std::mem::take(&mut self.ended)
     }
 
-    /// Those with young threads, or another number of threads than when it was read last. Not all of them are looked at
-    /// where the limit is reached; the next call goes on.
+    /// The processes with young threads, or with another number of threads than when it was read last. Where the limit
+    /// is reached, not all processes are looked at; the next call goes on.
     pub(super) fn changed(&mut self, now: Instant, limit: &mut Limit) -> Vec<u32> {
         let mut changed = Vec::new();
         let order = self.members.range(self.cursor..);

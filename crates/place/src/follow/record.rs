@@ -20,7 +20,7 @@ use crate::speed::{append, believed, directories};
 use crate::usage::Stat;
 use crate::{Processors, ThreadId, Writer};
 
-/// The file grows by so much before what has ended is left out of it.
+/// By how many bytes the file grows before what has ended is left out of it.
 const LONG: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -193,7 +193,7 @@ pub fn put_back_threads(files: &Files, writer: Writer) -> Option<usize> {
     (!found.is_empty()).then(|| found.into_iter().sum())
 }
 
-/// The same for all that are gone. Gives a message for each that has left threads.
+/// Puts back the threads of all placers that are gone. Gives a message for each placer that has left threads.
 pub fn put_back_threads_left(files: &Files) -> Vec<String> {
     let names = directories(files).into_iter().flat_map(|directory| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();

@@ -12,9 +12,9 @@ pub(super) struct Walk {
     pub(super) whole: Option<(u64, Instant)>,
     /// Whether it finds out which processes there are, and reads how often threads were switched.
     pub(super) is_wide: bool,
-    /// Which comes first.
+    /// The census, which comes first.
     pub(super) census: Option<Census>,
-    /// Those that were not read yet, and what is left of the one that is being read.
+    /// The processes that were not read yet, and what is left of the one that is being read.
     pub(super) processes: Vec<u32>,
     pub(super) threads: Option<(u32, Numbers)>,
 }

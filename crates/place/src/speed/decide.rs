@@ -28,7 +28,7 @@ pub struct Seen {
 /// Processors whose frequency is one; in kHz.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Those that are online.
+    /// The processors of the domain that are online.
     pub processors: Processors,
     /// What the hardware can do at least and at most.
     pub lowest: u64,
@@ -52,9 +52,9 @@ pub struct Frequencies {
 pub struct Share {
     /// Whose it is.
     pub threads: BTreeSet<ThreadId>,
-    /// So many microseconds of processor time.
+    /// How many microseconds of processor time the threads get in each period.
     pub quota: u64,
-    /// In so many.
+    /// How many microseconds a period has.
     pub period: u64,
     /// Why.
     pub reason: String,

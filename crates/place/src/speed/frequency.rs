@@ -13,7 +13,7 @@ pub(super) struct Frequency {
     paths: Vec<String>,
     /// What was set last, of each domain, and what the kernel has made of it.
     set: Vec<Option<Set>>,
-    /// Those of which one was slow at any time.
+    /// The processors of the domains that were slow at any time.
     slowed: Processors,
 }
 
@@ -24,7 +24,7 @@ struct Set {
 }
 
 impl Frequency {
-    /// Those of all processors that are online.
+    /// The domains of all processors that are online.
     pub(super) fn read(files: &Files) -> Frequency {
         let (mut domains, mut paths) = (Vec::new(), Vec::new());
         let list = |path: &str| files.text(path).ok()?.replace(' ', ",").parse().ok();

@@ -171,7 +171,7 @@ impl Group {
         Ok(())
     }
 
-    /// So many microseconds of processor time in so many.
+    /// Allows `quota` microseconds of processor time in each `period` microseconds.
     pub(super) fn bound(&self, files: &Files, quota: u64, period: u64) -> Result<(), String> {
         let values = match self.version {
             Version::V2 => vec![("cpu.max", format!("{quota} {period}"))],

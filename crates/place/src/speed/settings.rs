@@ -32,13 +32,13 @@ pub enum SlowWhen {
 pub struct Slow {
     /// `slow`: threads of these roles.
     pub roles: Roles,
-    /// `speed`: so many percent of full speed.
+    /// `speed`: how many percent of full speed.
     pub percent: u64,
     /// `slow-by`: the means.
     pub by: SlowBy,
     /// `slow-when`: when.
     pub when: SlowWhen,
-    /// `warm-after`: start-up takes so many seconds.
+    /// `warm-after`: how many seconds start-up takes.
     pub warm_after: u64,
 }
 

@@ -385,7 +385,7 @@ impl Heap {
         }
     }
 
-    /// Of so many workers that are wanted, how many there are.
+    /// How many of the `workers` workers that are wanted there are.
     pub(crate) fn available(&self, workers: usize) -> usize {
         workers
             .min(self.crew.helpers() + 1)

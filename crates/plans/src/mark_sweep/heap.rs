@@ -189,7 +189,7 @@ pub enum Remedy {
     TryAgain,
     /// A collection is called for; it needs the lock released first.
     Collect(&'static str),
-    /// So is one of everything.
+    /// A collection of everything is called for; it needs the lock released first.
     CollectEverything(&'static str),
     /// Memory is exhausted.
     OutOfMemory(&'static str),
@@ -516,8 +516,8 @@ impl Heap {
         self.crew_size.decide(self.settings.markers, expected, free)
     }
 
-    /// Settles how the collection that begins prefetches, where the configuration leaves that open; whether it marks everything
-    /// in this stop, and why with so many workers.
+    /// Settles how the collection that begins prefetches, where the configuration leaves that open. `is_whole` says
+    /// whether it marks everything in this stop, and `crew` why it has the number of workers that it has.
     pub(crate) fn choose_prefetching(
         &mut self,
         record: &mut Record,
@@ -534,7 +534,8 @@ impl Heap {
         }
     }
 
-    /// Has those who decide how marking is done learn what it has taken, with so many workers, for the bytes that it found.
+    /// Has those who decide how marking is done learn that it took `took_ns` nanoseconds with `workers` workers, for
+    /// the `found` bytes that it found.
     pub(crate) fn note_marking(&mut self, workers: usize, found: usize, took_ns: u64) {
         if !self.prefetching.as_ref().is_some_and(Prefetching::tries) {
             self.crew_size.note(workers, found, took_ns);

@@ -1,7 +1,7 @@
 //! Mutators: what the collector knows of each thread that uses the heap.
 //!
-//! A thread reaches its record through its thread word, which holds the record's address, with the top bit set while
-//! the thread must take the slow path (in a blocking region, or when thread-local allocation is off): one signed
+//! A thread reaches its record through its thread word, which holds the record's address. The top bit is set while the
+//! thread must take the slow path: in a blocking region, or when thread-local allocation is off. So one signed
 //! comparison on the fast path covers "no record" and "slow".
 //!
 //! Records are never unmapped while the process lives, because a late suspend signal may still read one; records of

@@ -370,7 +370,7 @@ mod tests {
         assert!(!roots.libraries_are_current(&stopped()), "it is read again");
     }
 
-    /// Or another one was opened where one was closed.
+    /// Another library was opened where one was closed.
     #[test]
     fn a_library_in_the_place_of_another_is_a_new_one() {
         let mut list = LibraryList::read(0, |_| true);

@@ -75,7 +75,7 @@ mod tests {
 
     const WORDS: usize = 64;
 
-    /// Elsewhere: on the stack it would take more than frames of the collector may.
+    /// A heap outside of the stack: there it would take more than frames of the collector may.
     #[inline(never)]
     fn heap() -> Box<Heap> {
         let options = Options {

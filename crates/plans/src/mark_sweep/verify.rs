@@ -19,7 +19,7 @@ use crate::mark_sweep::request::Client;
 use crate::mark_sweep::unnamed_stacks::MOST_FRAMES;
 use crate::shared::record::Record;
 
-/// Roots are looked at in one of so many collections: in small programs they are most of what is marked.
+/// Roots are looked at in one of this many collections: in small programs they are most of what is marked.
 const BETWEEN_ROOTS: u64 = 8;
 
 impl Heap {

@@ -30,7 +30,7 @@ pub enum Place {
     Anywhere,
     /// Where it never moves.
     Pinned,
-    /// Where it never moves, with so many bytes behind header and length that cannot be accessed; the rest is before.
+    /// Where it never moves. This many bytes behind header and length cannot be accessed; the rest of it lies before.
     Fenced(usize),
     /// No object: arraylets with these contents.
     Arraylets(Contents),
@@ -49,7 +49,7 @@ impl Place {
 /// What room is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// So many bytes.
+    /// How many bytes.
     pub bytes: usize,
     /// Where.
     pub place: Place,
@@ -128,7 +128,7 @@ impl<F: SlotFormat> Scavenge<F> {
         place: Place,
         fresh: Fresh,
     ) -> Option<Address> {
-        // SAFETY: the calling mutator's, as asked.
+        // SAFETY: the record is the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
         if self.checks() {
             self.check_last(mutator);

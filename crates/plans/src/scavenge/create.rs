@@ -282,7 +282,7 @@ fn map_apart(reserved: usize, span: usize) -> Option<Reserved> {
     const PLACES: usize = 8;
     for _ in 0..PLACES {
         let start = memory::place_apart(span)?;
-        // SAFETY: no reference is made; the place has so many addresses.
+        // SAFETY: no reference is made; the place has `span` addresses, which are more than a granule.
         let first = unsafe { start.add(REGION_GRANULE) };
         match memory::map_at(first, reserved - REGION_GRANULE, Access::Write) {
             Ok(()) => return Some(Reserved(start, span)),

@@ -92,7 +92,7 @@ pub struct Scavenge<F> {
     pub(super) least_young: usize,
     /// Bytes that the old, the pinned and the large space may use together. Written in a stopped world.
     pub(super) old_limit: AtomicUsize,
-    /// Young large objects take at most so many bytes before a scavenge. Written in a stopped world; relaxed, since it
+    /// How many bytes young large objects take at most before a scavenge. Written in a stopped world; relaxed, since it
     /// is no more than a number to compare with.
     pub(super) young_large_limit: AtomicUsize,
     /// The highest top of the old space since memory above its top was released. Written as `beside` says.
@@ -104,7 +104,7 @@ pub struct Scavenge<F> {
     /// Bytes of pinned objects since everything was collected, each as small ones or with pages of its own. Written as
     /// `beside` says.
     pub(super) pinned_lately: AtomicUsize,
-    /// With so many everything is collected. Written in a stopped world.
+    /// At how many bytes in `pinned_lately` everything is collected. Written in a stopped world.
     pub(super) pinned_due: AtomicUsize,
     /// Bytes that were allocated since the last census of arrays, as far as mutators have told. Relaxed: it is no more
     /// than a number to compare with.
@@ -246,7 +246,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old_regions().and_all(&self.nursery.regions())
     }
 
-    /// Those where every object is old.
+    /// The regions where every object is old.
     pub(super) fn old_regions(&self) -> Regions<'_> {
         Regions::of(Kind::Pinned, 0, &self.pinned.region).and(Kind::Old, 0, &self.old.region)
     }

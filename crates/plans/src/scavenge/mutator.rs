@@ -33,7 +33,7 @@ use super::zeroing::Zeroed;
 pub const MOST_LOCALS: usize = 1 << 20;
 const LOCALS_BYTES: usize = MOST_LOCALS * size_of::<Value>();
 
-/// A frame of a shadow stack: so many values follow it in memory.
+/// A frame of a shadow stack: `count` values follow it in memory.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Frame {
@@ -393,7 +393,7 @@ impl Mutator {
 
 impl Drop for Mutator {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped so much.
+        // SAFETY: `new` mapped `LOCALS_BYTES` bytes, and nobody uses the mutator any more.
         unsafe { memory::unmap(self.locals.cast(), LOCALS_BYTES) };
     }
 }

@@ -237,9 +237,9 @@ impl<F: SlotFormat> Scavenge<F> {
         region.start().add(bytes.min(range))
     }
 
-    /// Reserves `bytes` for promotions, before anybody uses them: the old space may grow so far, and no more is
+    /// Reserves `bytes` for promotions, before anybody uses them: the old space may grow by as much, and no more is
     /// resident then than the limit allows. All that may be promoted would be more than is used, as a rule, and what is
-    /// given back is soon asked for again: [`Scavenge::reserve_more`] does the rest.
+    /// given back is soon asked for again. [`Scavenge::reserve_more`] does the rest.
     pub(super) fn reserve_old(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) {
         let region = &self.old.region;
         let used = region.used().saturating_add(bytes);

@@ -39,7 +39,8 @@ pub(super) struct Sizes {
 /// The largest young generation that a heap with changing sizes begins with.
 const FIRST_YOUNG: usize = 64 << 20;
 
-/// Fenced arrays take as many addresses as all their elements would: so many times the limit, and at least so many bytes.
+/// Fenced arrays take as many addresses as all their elements would: this many times the limit, and at least
+/// [`LEAST_FENCED`] bytes.
 const FENCED_LIMITS: usize = 16;
 const LEAST_FENCED: usize = 8 << 30;
 

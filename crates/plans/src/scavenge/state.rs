@@ -123,7 +123,7 @@ pub struct State {
     pub(super) last_full: LastFull,
     /// What is known of sizes of the young generation.
     pub(super) young_size: YoungSize,
-    /// And of collecting it by itself.
+    /// What is known of collecting the young generation by itself.
     pub(super) generations: generations::Memory,
     /// What zeroing came to until the last collection, in ticks.
     pub(super) zeroed: Zeroed,
@@ -131,7 +131,7 @@ pub struct State {
     pub(super) zeroed_by_others: Zeroed,
     /// Where `zeroing=auto` is.
     pub(super) zeroing_trials: Trials,
-    /// And whether a zeroing thread would have a processor.
+    /// Whether a zeroing thread would have a processor.
     pub(super) contention: Contention,
     /// Which memory nodes workers were busy on, where that is counted.
     pub(super) locality: Option<Box<locality::Sums>>,

@@ -17,7 +17,7 @@ pub const MOST: usize = 16;
 const ALONE_BELOW: usize = 1 << 20;
 /// Nanoseconds below which a collection is over before a second worker has gained anything.
 const ALONE_BELOW_NS: u64 = 60_000;
-/// Another number of workers must be better by one part in so many.
+/// Another number of workers must be better by one part in this many.
 const MARGIN: u64 = 16;
 
 /// The most workers, when `wanted` are wanted: 0 for one for each of `processors`, which is asked where it matters.
@@ -112,7 +112,7 @@ mod tests {
     use super::super::trials::{FIRST, SELDOM};
     use super::*;
 
-    /// Runs so many collections of a MB each, of which one with `workers` takes `ns(workers)`; gives what was chosen.
+    /// Runs `count` collections of a MB each, of which one with `workers` takes `ns(workers)`; gives what was chosen.
     fn collect(
         size: &mut CrewSize,
         count: usize,
@@ -354,7 +354,7 @@ mod tests {
             let (_, before) = next_trial(&mut size, 2, |_| 1_000_000);
             assert_eq!(before, expected as usize, "a trial took {took}");
         }
-        // And never more than so many lie between.
+        // And never more than `SELDOM` collections lie between two trials.
         let mut size = CrewSize::new();
         for _ in 0..10 {
             let (workers, before) = next_trial(&mut size, 2, |_| 1_000_000);

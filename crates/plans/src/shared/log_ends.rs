@@ -17,7 +17,8 @@ pub fn write_start(log: &mut Option<LogFile>, options: &Options, topology: &Topo
     write_head(log, Phase::Options, 0, options, topology);
 }
 
-/// Writes that this process was forked after so many collections of those before it. The caller runs no collection.
+/// Writes that this process was forked after `collections` collections of those before it. The caller runs no
+/// collection.
 pub fn write_fork(
     log: &mut Option<LogFile>,
     options: &Options,
@@ -69,8 +70,8 @@ fn write_head(
     }
 }
 
-/// Writes that the process ends in order after so many collections, and what is advised for the next time. The caller runs no
-/// collection.
+/// Writes that the process ends in order after `collections` collections, and what is advised for the next time. The
+/// caller runs no collection.
 pub fn write_exit(log: &mut Option<LogFile>, collections: u64, advice: &str) {
     append(log, |line| {
         begin(line, Phase::Exit, collections)?;

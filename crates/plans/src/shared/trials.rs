@@ -7,12 +7,12 @@
 
 /// Bytes that are next to none: a collection takes about as long for fewer.
 const LEAST_FOUND: usize = 16 << 10;
-/// So many collections lie between two trials: at first, after a good one, and at most.
+/// How many collections lie between two trials: at first, after a good one ([`SOON`]), and at most ([`SELDOM`]).
 pub const FIRST: u32 = 8;
 const SOON: u32 = 2;
 /// See [`FIRST`].
 pub const SELDOM: u32 = 128;
-/// So many trials in a row must be good before their way is taken.
+/// How many trials in a row must be good before their way is taken.
 const NEEDED: u32 = 4;
 
 /// Why another way is taken than the fastest.
@@ -21,7 +21,7 @@ pub const TRIAL: &str = "a trial";
 /// What is known of ways 1 up to `WAYS` less 1, of which the last is the best as long as nothing is known.
 #[derive(Clone, Debug)]
 pub struct Trials<const WAYS: usize> {
-    /// A way is better than the best by one part in so many at least: a tie is none.
+    /// A way is better than the best if it is by at least one part in this many: a tie does not count.
     margin: u64,
     /// For each way the nanoseconds for a MB that was found, lately; 0 where that is not known.
     costs: [u64; WAYS],

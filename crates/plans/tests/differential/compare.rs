@@ -42,7 +42,7 @@ impl Program {
         self.settle(None);
     }
 
-    /// A stop has left something to steps; there had been so many `cycles` before.
+    /// A stop has left something to steps; there had been `cycles` cycles before.
     pub fn go_on_in_steps(&mut self, cycles: u64) {
         let heap = &self.bench.heap;
         self.model

@@ -1,8 +1,8 @@
 //! A heap in a test: one registered mutator, one range of roots, and an allocation path like that of a door.
 //!
 //! The idea: nothing but what the test registers keeps an object alive. The mutator's stack is scanned as an empty
-//! range, no library's data is scanned, so whatever is marked after a collection was reachable from `roots`, from an
-//! uncollectable object, or from weak processing, and a model can say exactly which objects those are.
+//! range, and no library's data is scanned. So whatever is marked after a collection was reachable from `roots`, from
+//! an uncollectable object, or from weak processing. A model can say exactly which objects those are.
 //!
 //! Threads: each test makes its own heap on its own thread. Helpers of the crew only mark.
 #![allow(dead_code, reason = "each test binary uses a part of it")]

@@ -198,7 +198,8 @@ impl<F: SlotFormat> Program<'_, F> {
     }
 }
 
-/// So many programs of so many steps run on a heap at once; then `check` looks at it. Gives what that says.
+/// Runs `programs` programs of `steps` steps each on a heap at once; then `check` looks at the heap. Gives what `check`
+/// says.
 pub fn run<F: SlotFormat, R>(
     config: Config,
     programs: u64,

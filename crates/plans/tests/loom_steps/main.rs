@@ -2,9 +2,9 @@
 //! store references without a barrier. Run with
 //! `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release --test loom_steps`.
 //!
-//! The claim: when the last stop has marked, every object that can be reached from a mutator's stack is marked, also one
-//! that was born in the cycle, and one whose only reference was moved from an object that was not scanned yet to one that
-//! was. Each stop that ends a cycle or a collection compares ([`Stage::compare`]).
+//! The claim: when the last stop has marked, every object that can be reached from a mutator's stack is marked. This
+//! includes one that was born in the cycle, and one whose only reference was moved from an object that was not scanned
+//! yet to one that was. Each stop that ends a cycle or a collection compares ([`Stage::compare`]).
 //!
 //! What runs is the shipped heap: `Heap::collect` and `Heap::step` with the states of the cycle and the deciders, the
 //! marking engine and the scanner, blocks, marks and bytes of written pages (`sticky`), the allocator and its lock, and the
@@ -24,9 +24,10 @@
 //!   away in between, the store takes another fault.
 //! - Soft-dirty bits: one call reads them, another clears them, each under the lock; a fault sets them.
 //!
-//! What is left out: helpers, since what workers do with each other has models of its own; deadlines, since loom has no
-//! clock: a step goes on until nothing is grey, but other threads run at each of its accesses; large objects, mark
-//! procedures and weak references; the writes of the allocator to free cells; several pages in one block.
+//! Some things are left out. Helpers are, since what workers do with each other has models of its own. Deadlines are,
+//! since loom has no clock: a step goes on until nothing is grey, but other threads run at each of its accesses. So are
+//! large objects, mark procedures, weak references, the writes of the allocator to free cells, and several pages in one
+//! block.
 #![cfg(loom)]
 
 mod kernel;

@@ -51,7 +51,7 @@ impl Account {
             .saturating_sub(self.shared_bytes.saturating_sub(self.shared_before))
     }
 
-    /// So many bytes of cells of the shared lists were taken back into their blocks.
+    /// Notes that `bytes` bytes of cells of the shared lists were taken back into their blocks.
     pub(super) fn drop_shared(&mut self, bytes: usize) {
         self.entered = self.entered.wrapping_sub(bytes);
         self.shared_bytes -= bytes;

@@ -37,7 +37,7 @@ pub enum Shortage {
 /// The most cells that a thread takes off a shared list at once: as many as a magazine brings there.
 const BATCH: [u32; CLASSES] = cells_within(32 << 10, 256);
 
-/// What a large object of so many bytes takes: whole pages.
+/// What a large object of `bytes` bytes takes: whole pages.
 pub(super) fn page_bytes(bytes: usize) -> usize {
     bytes.next_multiple_of(LARGE_BYTES)
 }
@@ -206,7 +206,7 @@ impl MarkSweep {
         // SAFETY: the cache's thread uses it no more, as asked.
         let freed = unsafe { take(&mut (*cache).freed_bytes) };
         self.shared.freed_bytes = self.shared.freed_bytes.wrapping_add(freed);
-        // SAFETY: as above.
+        // SAFETY: the cache's thread uses it no more, as asked.
         let uncounted = unsafe { take(&mut (*cache).uncounted_bytes) };
         self.uncollectable_bytes = self.uncollectable_bytes.wrapping_add(uncounted);
         for kind in 0..self.kinds.count() {
@@ -524,8 +524,8 @@ impl MarkSweep {
         }
     }
 
-    /// Gives dirty free blocks of so many bytes back to the system, or what is backed beyond the frontier, or all of a large run,
-    /// if that is more; returns how many bytes.
+    /// Gives at least `bytes` bytes back to the system, if so much is free and backed: first what is backed beyond the
+    /// frontier, then dirty free runs of the large part, each as a whole, then dirty blocks. Returns how many bytes.
     pub fn release_dirty(&mut self, bytes: usize) -> usize {
         let MarkSweep {
             pool,

@@ -143,7 +143,7 @@ impl<'a> Outbox<'a> {
     /// The one that took the number: hands out the entries, then frees the buffer.
     pub fn unpack(&self, number: u32, entry: impl FnMut(Entry)) {
         let batch = self.batch(number);
-        // SAFETY: the caller alone took the number, and the owner wrote so many entries before it published it.
+        // SAFETY: the caller alone took the number, and the owner wrote `length` entries before it published it.
         batch.contents.with(|contents| unsafe {
             let entries = core::slice::from_raw_parts((*contents).entries, (*contents).length);
             entries.iter().copied().for_each(entry);

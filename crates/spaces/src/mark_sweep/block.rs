@@ -214,7 +214,8 @@ impl BlockTable {
         ((small >> BLOCK_SHIFT) + ((offset - small) >> LARGE_SHIFT)) as BlockIndex
     }
 
-    /// The same of any word inside the span, if the block has a descriptor: without one it was never used.
+    /// The block in which a word inside the span lies, if the block has a descriptor. A block without one was never
+    /// used.
     #[inline]
     pub fn described_at(&self, word: usize) -> Option<BlockIndex> {
         let index = self.index_of(Address::new(word));
@@ -256,8 +257,8 @@ impl BlockTable {
             return self.resolve_large(word);
         }
         let block = self.block(index);
-        // SAFETY: the descriptor table covers the small part; unused entries read as zero. Only the lock holder or, in a
-        // stopped world, nobody changes descriptors.
+        // SAFETY: the descriptor table covers the small part; unused entries read as zero. The lock holder alone
+        // changes descriptors, and nobody does so in a stopped world.
         let descriptor = unsafe { &*block };
         if descriptor.state != State::Small {
             return None;
@@ -288,7 +289,8 @@ impl BlockTable {
         }
         // SAFETY: the table covers the small part, in which the word is.
         let block = unsafe { self.blocks.add(index) };
-        // SAFETY: as in `resolve`.
+        // SAFETY: unused entries read as zero. The lock holder alone changes descriptors, and nobody does so in a
+        // stopped world.
         let descriptor = unsafe { &*block };
         let product = (offset & (BLOCK_BYTES - 1)) * descriptor.inverse as usize;
         let object = product >> INVERSE_SHIFT;

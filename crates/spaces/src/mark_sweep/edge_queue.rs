@@ -37,7 +37,7 @@ pub struct EdgeQueue {
     pub(super) filled: usize,
     /// How many edges wait in the other half.
     pub(super) older: usize,
-    /// So many words, or edges, are enough: a power of two up to half of [`MAX_EDGES`].
+    /// How many words, or edges, are enough: a power of two up to half of [`MAX_EDGES`].
     pub(super) half: usize,
     /// Takes the store of a mark that was set already.
     pub(super) nowhere: AtomicU8,

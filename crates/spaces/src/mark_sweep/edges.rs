@@ -4,10 +4,10 @@
 //! Frampton, "Effective prefetch for mark-sweep garbage collection", ISMM 2007), with marks at the side.
 //!
 //! The older policies check the mark of a candidate at once and wait for its cache line, or for a branch that the
-//! processor guessed wrong because the line was not there. Here three loops take turns, each short enough to stay in registers
-//! and without a branch on what nobody can guess: small objects are scanned and their words kept if they lie in the heap; when
-//! there are enough, the words are resolved and what they refer to is prefetched; then the marks of the objects of the turn
-//! before are checked, whose lines have come.
+//! processor guessed wrong because the line was not there. Here three loops take turns, each short enough to stay in
+//! registers and without a branch on what nobody can guess. The first scans small objects and keeps their words that
+//! lead into the heap. When there are enough words, the second resolves them and prefetches what they refer to. The
+//! third checks the marks of the objects of the turn before, whose lines have come.
 //!
 //! # Invariants
 //! - What is in the queue is neither marked by being there nor lost: a worker is idle only when the queue is empty.
@@ -43,7 +43,7 @@ unsafe fn keep_candidates(
 ) -> *mut usize {
     let (mut at, mut next) = (low, next);
     while at < high {
-        // SAFETY: as asked.
+        // SAFETY: the word is readable, and there are places for all words and for one more, as asked.
         unsafe {
             let word = Address::new(at).load_shared();
             next.write(word);
@@ -74,7 +74,7 @@ impl Scanner {
         while left != 0 && top != self.bottom {
             // SAFETY: the stack is not empty.
             let newest = unsafe { top.sub(1) };
-            // SAFETY: as above.
+            // SAFETY: the stack is not empty, so its newest entry is readable.
             let Entry { start, descriptor } = unsafe { read_halves(newest) };
             if descriptor & !SMALL != 0 {
                 break;
@@ -93,7 +93,7 @@ impl Scanner {
                 self.edges.found = unsafe { next.offset_from_unsigned(words) };
                 self.resolve_words::<P>();
                 words = self.edges.words.as_mut_ptr();
-                // SAFETY: as above.
+                // SAFETY: places of the array.
                 (next, enough) =
                     unsafe { (words.add(self.edges.found), words.add(self.edges.half)) };
                 top = self.top;
@@ -142,19 +142,19 @@ impl Scanner {
         let mut start = self.edges.start();
         let mut next = start;
         let mut at = self.edges.words.as_ptr();
-        // SAFETY: so many words are in the array.
+        // SAFETY: `found` words are in the array.
         let end = unsafe { at.add(core::mem::take(&mut self.edges.found)) };
         while at != end {
             // SAFETY: a word of the array.
             let word = unsafe { at.read() };
-            // SAFETY: as above.
+            // SAFETY: the end of a word of the array.
             at = unsafe { at.add(1) };
             let Some((block, mark)) = table.resolve_base(word) else {
                 // SAFETY: both point into the half that is filled.
                 self.edges.filled = unsafe { next.offset_from_unsigned(start) };
                 self.resolve_other::<P>(word);
                 start = self.edges.start();
-                // SAFETY: as above.
+                // SAFETY: `filled` edges are in the half that is filled.
                 next = unsafe { start.add(self.edges.filled) };
                 continue;
             };
@@ -237,7 +237,7 @@ impl Scanner {
         let mut top = self.top;
         let mut at = self.edges.start().cast_const();
         let nowhere = &raw const self.edges.nowhere;
-        // SAFETY: so many edges are in this half.
+        // SAFETY: `count` edges are in this half.
         let end = unsafe { at.add(count) };
         while at != end {
             // SAFETY: an edge of this half, and the mark of an object.
@@ -264,7 +264,7 @@ impl Scanner {
     #[inline(never)]
     fn check_edges_without_room(&mut self, count: usize) {
         for at in 0..count {
-            // SAFETY: so many edges are in this half.
+            // SAFETY: `count` edges are in this half.
             let edge = unsafe { read_fields(self.edges.start().add(at)) };
             // SAFETY: the mark of a resolved object.
             let mark = unsafe { &*edge.mark };

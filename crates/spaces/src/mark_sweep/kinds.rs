@@ -44,7 +44,7 @@ pub enum ThreadLists {
     /// Yes, and what is taken off a list gets a mark, since `FREE` says that it is there. Cells of other blocks than the one
     /// that the thread owns are marked while they are listed, so that no sweep lists them again.
     Marked,
-    /// The same, and it is counted.
+    /// As `Marked`, and what is taken is counted.
     Uncollectable,
 }
 

@@ -33,19 +33,19 @@ const LEAST_STEP: usize = 256 << 10;
 
 /// How many places are tried for a heap that is mapped in pieces.
 const PLACES: usize = 4;
-/// Of the addresses of such a heap, the small part has one in so many.
+/// The small part has the addresses of such a heap divided by this number.
 const SMALL_PART: usize = 3;
 /// This part of an address limit is left to the program by a heap that is mapped in pieces.
 const PROGRAMS_PART: usize = 64;
-/// Free runs of so many bytes give the memory of their descriptors back, too, which have eight pages or more.
+/// A free run of at least this many bytes gives the memory of its descriptors back, too: 64 KiB or more.
 const LONG_RUN_BYTES: usize = 8 << 20;
 const SMALLEST_SPAN: usize = 2 * STEP_BYTES;
 const LARGEST_SPAN: usize = 4 << 40;
 /// What is reserved starts and ends at a multiple of this where it can: then words that lead into the heap have upper halves that
 /// no others have, so that markers tell them quickly ([`super::lines`]).
 const GRAIN: usize = memory::APART;
-/// So many bytes ahead of such a heap are left unused: without them the lower halves of addresses would be small numbers, which
-/// programs have in plenty, and a pair of numbers might look like an address.
+/// This many bytes ahead of such a heap are left unused. Without them the lower halves of addresses would be small
+/// numbers, of which programs have plenty, and a pair of numbers might look like an address.
 const AHEAD: usize = 361 * (4 << 20);
 
 /// Why a heap could not be reserved.
@@ -317,7 +317,7 @@ impl Layout {
         self.leaves_the_program_its_part(bytes) && self.commit(start, bytes, self.executable)
     }
 
-    /// Whether so many bytes more, mapped in pieces, leave the program its part of an address limit.
+    /// Whether `bytes` more bytes, mapped in pieces, leave the program its part of an address limit.
     fn leaves_the_program_its_part(&self, bytes: usize) -> bool {
         memory::address_limit().is_none_or(|limit| {
             memory::has_addresses(bytes.saturating_add(limit as usize / PROGRAMS_PART))
@@ -390,8 +390,8 @@ impl Layout {
         refusal::reason(if self.in_pieces { bytes } else { 0 }, bytes)
     }
 
-    /// Whether an address limit allows so many bytes more. The kernel itself looks only where something is mapped: what was
-    /// reserved before the program set a limit goes back first.
+    /// Whether an address limit allows `bytes` more bytes. The kernel itself checks the limit only where something is
+    /// mapped. So what was reserved before the program set a limit goes back first.
     fn is_within_address_limit(&mut self, bytes: usize) -> bool {
         if let Some(limit) = memory::address_limit()
             && (limit as usize) < self.reserved.saturating_mul(2)
@@ -572,7 +572,7 @@ fn blocks_in(span: usize, small: usize) -> usize {
     (small >> BLOCK_SHIFT) + ((span - small) >> LARGE_SHIFT)
 }
 
-/// Bytes of so many descriptors and of the entry before them: whole pages.
+/// Bytes of `blocks` descriptors and of the entry before them: whole pages.
 fn entry_bytes(blocks: usize) -> usize {
     ((1 + blocks) * size_of::<Block>()).next_multiple_of(memory::page_size())
 }
@@ -582,7 +582,8 @@ fn table_bytes(span: usize, small: usize) -> usize {
     entry_bytes(blocks_in(span, small))
 }
 
-/// Bytes of that part of it that is readable from the start: of the small part, which has so many bytes.
+/// Bytes of the part of the descriptor table that is readable from the start: the descriptors of the small part, which
+/// has `small` bytes.
 fn readable_bytes(small: usize) -> usize {
     entry_bytes(small >> BLOCK_SHIFT)
 }
@@ -592,7 +593,7 @@ fn reserved_for(span: usize, small: usize) -> usize {
     span + table_bytes(span, small) + (small >> BLOCK_SHIFT) * MARKS_PER_BLOCK
 }
 
-/// So many bytes of the small part and their marks.
+/// The bytes that `bytes` bytes of the small part take with their marks.
 fn with_marks(bytes: usize) -> usize {
     bytes + bytes / BLOCK_BYTES * MARKS_PER_BLOCK
 }

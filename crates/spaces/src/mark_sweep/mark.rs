@@ -74,7 +74,7 @@ impl MarkEngine {
         for index in 0..core::mem::take(&mut self.ready) {
             let marker = self.markers[index].cast_mut();
             if let Some(start) = core::ptr::NonNull::new(marker.cast::<u8>()) {
-                // SAFETY: `create` mapped so many bytes there, which nobody uses any more, as asked.
+                // SAFETY: `create` mapped `mapped` bytes from there on, and nobody uses the engine any more, as asked.
                 unsafe { memory::unmap(start, (*marker).mapped) };
             }
         }
@@ -256,7 +256,7 @@ impl MarkEngine {
         for index in 1..self.ready {
             // SAFETY: no phase is running, and this is the collecting thread.
             while let Some(entry) = unsafe { self.own(index) }.scanner.pop() {
-                // SAFETY: as above; another worker's.
+                // SAFETY: no phase is running, and this is the collecting thread. It is another worker's scanner.
                 let leader = unsafe { &mut self.own(0).scanner };
                 if !leader.push(entry) {
                     leader.drop_entry(entry);
@@ -280,7 +280,7 @@ impl MarkEngine {
             own.return_fifo();
             while own.scanner.pop().is_some() {}
         }
-        // SAFETY: as above; the leader's stack is empty.
+        // SAFETY: no phase is running, and this is the collecting thread. No other reference to the part is in use.
         let leader = unsafe { &mut self.own(0).scanner };
         for index in 0..self.ready {
             while let Some(number) = self.outbox(index).take_back() {

@@ -77,7 +77,7 @@ impl<P: Policy> MarkPhase<'_, P> {
                 let Some(entry) = self.next(own) else {
                     return false;
                 };
-                // SAFETY: as above.
+                // SAFETY: the entry describes an object of the heap or a root range; the world is stopped.
                 let scanned = unsafe { own.scanner.scan_entry::<P>(entry, worker.is_leader()) };
                 if scanned == Scanned::NeedsLeader {
                     self.keep_for_leader(own, worker, entry);

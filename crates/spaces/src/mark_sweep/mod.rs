@@ -5,14 +5,16 @@
 //!
 //! # Invariants
 //! - A block is in at most one of: the free pool, one sweep queue, one cache's ownership.
-//! - Nothing is allocated from a block that waits in a sweep queue (I5), but for cells that were freed explicitly: they are marked,
-//!   or, in kinds that mark free cells, on the shared list, which is used up before a block of their kind is swept.
+//! - Nothing is allocated from a block that waits in a sweep queue (I5), but for cells that were freed explicitly.
+//!   These are marked. In kinds that mark free cells, they are on the shared list instead, which is used up before a
+//!   block of their kind is swept.
 //! - `used_bytes` counts whole small blocks in use and the pages of large objects; together with the dirty free
 //!   memory it never exceeds `capacity` unless the program itself forces growth (I7).
 //! - Cells on a thread's list are marked from the first stop on, or their block is owned by that thread (I8).
-//! - In kinds that mark free cells (uncollectable ones, and those with a disclaim procedure that was registered before any
-//!   block had their objects), no allocated cell has the mark `FREE`, and every free cell has it except those that a
-//!   thread has listed from other blocks than the one that it owns, which are `MARKED`: a sweep lists what is `FREE`.
+//! - Some kinds mark free cells: uncollectable ones, and those with a disclaim procedure that was registered before any
+//!   block had their objects. In these no allocated cell has the mark `FREE`, and every free cell has it, since a sweep
+//!   lists what is `FREE`. Exceptions are cells that a thread has listed from other blocks than the one that it owns:
+//!   they are `MARKED`.
 //! - Where the procedure came later, free cells look dead, so that it sees cleared cells, as libgc allows.
 //! - In such kinds an object is born `MARKED`: its block may still wait to be swept if the cell was freed explicitly.
 //! - Between the clearing of marks and reclaiming (`Stage`) every object is born `MARKED`, from a fresh block or

@@ -1,9 +1,9 @@
 //! The pool of free blocks of the small part.
 //!
-//! Free blocks hang in three lists, dirty (backed by memory, contents unknown), clean (read as zero), and away: where
-//! addresses are short (`Layout::is_in_pieces`), those of free blocks go back, for large objects or the program, and are
-//! mapped anew when they are needed. The lists are rebuilt in address order at each collection, so that the heap stays
-//! dense at its low end. Beyond the frontier all is clean and was never used.
+//! Free blocks hang in three lists: dirty (backed by memory, contents unknown), clean (read as zero), and away. Where
+//! addresses are short (`Layout::is_in_pieces`), those of free blocks go back, for large objects or the program, and
+//! are mapped anew when they are needed. The lists are rebuilt in address order at each collection, so that the heap
+//! stays dense at its low end. Beyond the frontier all is clean and was never used.
 //!
 //! All methods run under the allocator lock. Who reads cells without the lock is inside of `readers` meanwhile.
 
@@ -59,13 +59,13 @@ impl List {
     };
 }
 
-/// Beyond the frontier, at most one block for so many below it is backed with memory before it is taken: little enough
-/// to be no part of what a heap is said to need.
+/// Beyond the frontier, at most one block for this many below it is backed with memory before it is taken. That is
+/// little enough to be no part of what a heap is said to need.
 const POPULATED_PART: BlockIndex = 64;
 
 /// Blocks whose addresses are back, as many as may be mapped anew at once.
 const MAPPED_AT_ONCE: BlockIndex = 64;
-/// Which runs of free blocks go back, in this order: those with so many blocks at least.
+/// Which runs of free blocks go back, in this order: those with at least this many blocks.
 const LEAST_RUNS: [BlockIndex; 3] = [256, 16, 1];
 
 /// Free blocks and the frontier of the small part.

@@ -1,10 +1,10 @@
 //! Before and after marking: clearing marks, then deciding block by block what becomes of it, and freeing large
 //! objects that are dead (ISMM 2000, section 5).
 //!
-//! After marking, a block without a mark returns to the pool and is not touched; a block with some marks joins the
-//! sweep queue of its kind and class; a nearly full one (seven eighths marked) is left alone, since sweeping it would
-//! cost more than it yields. Only marks and descriptors are read here, so pointer-free and empty blocks stay out of
-//! the cache and may stay out of memory.
+//! After marking, a block without a mark returns to the pool and is not touched. A block with some marks joins the
+//! sweep queue of its kind and class. A nearly full one (seven eighths marked) is left alone, since sweeping it would
+//! cost more than it yields. Only marks and descriptors are read here, so pointer-free and empty blocks stay out of the
+//! cache and may stay out of memory.
 //!
 //! Runs on the collecting thread under the allocator lock: clearing in the stopped world, the rest when it runs again.
 
@@ -184,7 +184,7 @@ impl MarkSweep {
                     )
                 };
                 for list in lists.skip(usize::from(foreign == 0)) {
-                    // SAFETY: as above.
+                    // SAFETY: a list's head in the cache, whose thread is stopped or the calling one, as asked.
                     let (mut cell, mut cells) = (unsafe { list.read() }, 0);
                     while !cell.is_null() {
                         cells += 1;

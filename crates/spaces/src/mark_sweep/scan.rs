@@ -467,7 +467,7 @@ impl Scanner {
             return;
         }
         if P::KEEPS_WORDS {
-            // SAFETY: as above.
+            // SAFETY: the line is readable, as asked.
             unsafe { self.keep_words::<P>(line.word(), line.add(CACHE_LINE).word()) };
             return;
         }
@@ -481,7 +481,7 @@ impl Scanner {
         while candidates != 0 {
             let at = candidates.trailing_zeros() as usize;
             candidates &= candidates - 1;
-            // SAFETY: as above.
+            // SAFETY: the line is readable, as asked.
             let word = unsafe { line.add(at * 8).load_shared() };
             // In a step the program may have written another word meanwhile.
             if word.wrapping_sub(heap) < span {
@@ -595,7 +595,7 @@ impl Scanner {
                 unsafe { self.keep_words::<P>(place.word(), place.word() + 8) };
                 continue;
             }
-            // SAFETY: as above.
+            // SAFETY: the client promised that the object has a word here.
             let word = unsafe { place.load_shared() };
             if word.wrapping_sub(heap) < span {
                 if P::PREFETCH == Prefetch::OnGrey {
@@ -654,7 +654,7 @@ impl Scanner {
         while at < self.depth() {
             // SAFETY: `at` is below the depth of the stack.
             let place = unsafe { self.bottom.add(at) };
-            // SAFETY: as above.
+            // SAFETY: `place` holds an entry of the stack.
             let entry = unsafe { place.read() };
             if self.context().is_object(entry) {
                 at += 1;
@@ -673,7 +673,7 @@ impl Scanner {
                 // SAFETY: the entry describes readable memory, as asked.
                 unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };
             } else {
-                // SAFETY: as above. What it pushes comes to its turn here.
+                // SAFETY: the entry describes readable memory, as asked. What it pushes comes to its turn here.
                 unsafe { self.follow::<P>(entry, true, false) };
             }
         }

@@ -123,9 +123,9 @@ pub enum Stage {
     /// The world is stopped and marks were cleared, or kept. Only callbacks of the client allocate, and what they allocate is
     /// born marked.
     Marking,
-    /// All that lives is marked, and objects are born marked; of no block it is decided yet what becomes of it.
+    /// All that lives is marked, and objects are born marked. What becomes of the blocks is not decided yet.
     Marked,
-    /// That is being decided, of one block after the other. Objects are born unmarked.
+    /// What becomes of the blocks is being decided, of one after the other. Objects are born unmarked.
     Reclaiming,
 }
 
@@ -174,7 +174,7 @@ impl MarkSweep {
         }
     }
 
-    /// Has memory that is used for the first time asked of the system up to so many bytes ahead; 0: as it is written.
+    /// Has memory that is used for the first time asked of the system up to `bytes` bytes ahead; 0: as it is written.
     pub fn set_populate_ahead(&mut self, bytes: usize) {
         let blocks = bytes.div_ceil(BLOCK_BYTES);
         self.pool.populate_ahead = BlockIndex::try_from(blocks).unwrap_or(BlockIndex::MAX);

@@ -10,9 +10,9 @@
 //! Objects are born unmarked and thereby young. Cells that were freed explicitly keep their mark and are handed out with
 //! it: such an object is old from birth, and on a written page.
 //!
-//! Of some kinds all old objects are scanned each time: uncollectable ones and those marked unconditionally are roots;
-//! a client's mark procedure, and what a descriptor in the object leads to, may read memory that is not watched; and what
-//! a disclaim procedure kept may refer to what is gone.
+//! Of some kinds all old objects are scanned each time. Uncollectable ones and those marked unconditionally are roots.
+//! A client's mark procedure, and what a descriptor in the object leads to, may read memory that is not watched. What a
+//! disclaim procedure kept may refer to what is gone.
 //!
 //! # Invariants
 //! - `pages` has what is still to be scanned: bit `n` of the byte of 16 KiB says that page `n` of these counts as written. Blocks
@@ -45,8 +45,8 @@ use crate::mark_sweep::block::{
 use crate::mark_sweep::kinds::MAX_KINDS;
 use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES, GRANULE};
 
-/// Neighbouring blocks that became free, of which it is of no interest any more who writes to them: one request ends the
-/// watch of them all, where each page would take a fault when it is handed out again.
+/// Neighbouring blocks that became free: who writes to them is of no interest any more. One request ends the watch of
+/// them all. Otherwise each page would take a fault when it is handed out again.
 #[derive(Default)]
 pub(super) struct Unwatched {
     low: usize,
@@ -54,7 +54,7 @@ pub(super) struct Unwatched {
 }
 
 impl Unwatched {
-    /// Adds so many blocks from `first` on, which become free, if they are watched.
+    /// Adds `blocks` blocks from `first` on, which become free, if they are watched.
     pub(super) fn extend(&mut self, space: &MarkSweep, first: BlockIndex, blocks: BlockIndex) {
         if !space.block(first).has_flag(WATCHED) {
             return;
@@ -87,7 +87,7 @@ impl Unwatched {
 /// About which blocks the kernel is asked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// Those that were not handed out since the last collection.
+    /// The blocks that were not handed out since the last collection.
     Old,
     /// All: what they hold is about to be marked beside the program.
     All,
@@ -128,7 +128,7 @@ impl MarkSweep {
         self.watch_by(|ranges| unsafe { Watch::start(named, ranges) })
     }
 
-    /// The same by the watch that `start` makes of the ranges that hold blocks.
+    /// As [`MarkSweep::watch_writes`], by the watch that `start` makes of the ranges that hold blocks.
     pub fn watch_by(
         &mut self,
         start: impl FnOnce(&[Range<usize>]) -> Result<Watch, Unavailable>,
@@ -345,8 +345,9 @@ impl MarkSweep {
         cells
     }
 
-    /// Calls `visit` with a range or object, and its descriptor, for the marked objects of a block that have to be scanned
-    /// again: those on pages that count as written, which do not any more then, and all of them where some were `dropped`.
+    /// Calls `visit` with a range or object, and its descriptor, for the marked objects of a block that have to be
+    /// scanned again. These are the ones on pages that count as written, which do not any more afterwards. Where some
+    /// were `dropped`, all are scanned again.
     pub(super) fn visit_again(
         &self,
         index: BlockIndex,

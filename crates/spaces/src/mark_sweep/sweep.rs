@@ -29,8 +29,8 @@ struct ListBuilder {
 }
 
 impl ListBuilder {
-    /// A list of no cells yet, whose cells will hold `second` behind their link: the cookies that explicit frees may
-    /// have left there go, since a client that takes a whole list gets the cells as they are, and must be able to free them.
+    /// A list of no cells yet, whose cells will hold `second` behind their link. So the cookies go that explicit frees
+    /// may have left there: a client that takes a whole list gets the cells as they are, and must be able to free them.
     const fn new(second: usize) -> ListBuilder {
         ListBuilder {
             head: Address::NULL,
@@ -289,7 +289,7 @@ mod tests {
         ) {
             let mut row = Row([0; 2 * GROUP]);
             row.0.copy_from_slice(&marks);
-            // SAFETY: so many marks stand in the row, which is aligned and this test's own.
+            // SAFETY: the row has two groups of marks; it is aligned and this test's own.
             let cells = unsafe { cells_marked(row.0.as_ptr().cast(), GROUP, sought) };
             for at in 0..GROUP {
                 prop_assert_eq!(cells >> at & 1 == 1, marks[GROUP + at] == sought);

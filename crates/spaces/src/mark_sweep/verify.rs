@@ -241,10 +241,10 @@ impl MarkSweep {
             for class in 0..CLASSES {
                 // SAFETY: the cache's thread is stopped or the calling one, as asked, so its lists do not change.
                 for list in unsafe { Cache::lists(cache, kind, class) } {
-                    // SAFETY: as above.
+                    // SAFETY: a list's head in the cache, whose thread is stopped or the calling one, as asked.
                     let mut cell = unsafe { list.read() };
                     while !cell.is_null() {
-                        // SAFETY: as above.
+                        // SAFETY: the cache's thread is stopped or the calling one, as asked.
                         let owned = unsafe { (*cache).owned[kind][class] };
                         self.verify_listed(cell, kind, class, owned)?;
                         // SAFETY: a listed cell links to the next in its first word.

@@ -111,7 +111,7 @@ pub(super) struct PartAges {
     pub(super) written: Side<AtomicU32>,
 }
 
-/// So many bytes of each part of the heap have ages: tables for all addresses that a heap reserves would be large.
+/// How many bytes of each part of the heap have ages: tables for all addresses that a heap reserves would be large.
 const AGED_BYTES: usize = 1 << 30;
 
 impl Ages {

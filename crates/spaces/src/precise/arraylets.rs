@@ -440,8 +440,8 @@ impl Arraylets {
     /// # Safety
     /// An arraylet lies there, and no mutator runs.
     pub unsafe fn is_zero(&self, arraylet: Address) -> bool {
-        // SAFETY: so many bytes lie there. Another worker may replace a reference by another one meanwhile, neither of
-        // which is zero.
+        // SAFETY: an arraylet lies there, as asked, and has `arraylet_bytes` bytes. Another worker may replace a
+        // reference by another one meanwhile, neither of which is zero.
         unsafe { zero::is_zero(arraylet, self.arraylet_bytes()) }
     }
 

@@ -61,8 +61,8 @@ impl BumpRegion {
         self.end.store(end.word(), Ordering::Relaxed);
     }
 
-    /// The region ends so much higher from now on; the memory there is the caller's. Others may take pieces and raise
-    /// the end meanwhile.
+    /// The region ends `bytes` bytes higher from now on; the memory there is the caller's. Others may take pieces and
+    /// raise the end meanwhile.
     pub fn raise_end(&self, bytes: usize) {
         self.end.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -37,7 +37,7 @@ impl Cut {
     /// In one piece.
     pub const WHOLE: Cut = Cut::in_turn(1);
 
-    /// For so many nodes, which help each other out in the order of their numbers, the first after the last.
+    /// For `nodes` nodes, which help each other out in the order of their numbers, the first after the last.
     pub const fn in_turn(nodes: usize) -> Cut {
         let mut nearest = [[0; MOST_NODES]; MOST_NODES];
         let mut node = 0;
@@ -62,8 +62,8 @@ impl Cut {
 pub struct Fragmented {
     /// Where its addresses begin.
     pub(super) start: Address,
-    /// Those behind the nodes' are empty. With several that may have all, what lies above the end of one holds no
-    /// memory yet; mutators raise the end, as far as `unbacked` allows.
+    /// One for each node; those behind them are empty. Where several fragments may have all bytes, what lies above the
+    /// end of a fragment holds no memory yet. Mutators raise the end, as far as `unbacked` allows.
     pub(super) fragments: [BumpRegion; MOST_NODES],
     pub(super) cut: Cut,
     /// The most bytes that a fragment, and all together, ever have.
@@ -75,7 +75,7 @@ pub struct Fragmented {
     unbacked: AtomicUsize,
     /// Bytes that were taken for threads of each node since the space was last balanced. As `left`.
     asked: [AtomicUsize; MOST_NODES],
-    /// And those of them that were found in the fragments of others, or nowhere.
+    /// How many of the bytes in `asked` were found in the fragments of other nodes, or nowhere.
     elsewhere: AtomicUsize,
     /// How often a fragment fits into its range.
     pub(super) turns: usize,
@@ -120,7 +120,7 @@ impl Fragmented {
     }
 
     /// Takes `wanted` bytes for a thread of a node, or what is left if that is at least `least`. All are multiples of
-    /// 8. They are of the node's fragment; where that has not so many, of the nearest that has.
+    /// 8. They are of the node's fragment; where that has too few, of the nearest that has enough.
     ///
     /// Where each fragment has its share and no more, others are asked only if `from_others`.
     #[inline]
@@ -152,7 +152,7 @@ impl Fragmented {
         piece
     }
 
-    /// Of so many fragments, the nearest first.
+    /// As [`Fragmented::take`], of the `fragments` fragments that are nearest to the node, the nearest first.
     fn take_near(
         &self,
         node: usize,
@@ -217,7 +217,8 @@ impl Fragmented {
         }
     }
 
-    /// Whether a thread of any node would find so many bytes in one piece, of others at last. In a stopped world.
+    /// Whether a thread of any node would find `bytes` bytes in one piece, at last in the fragments of other nodes. The
+    /// world is stopped.
     pub fn has_piece(&self, bytes: usize) -> bool {
         let unbacked = self.unbacked.load(Ordering::Relaxed);
         let fits = |fragment: &BumpRegion| fragment.free() + unbacked >= bytes;
@@ -272,14 +273,14 @@ impl Fragmented {
         }
     }
 
-    /// What each fragment has of so many bytes, where they have equal shares and those are no smaller than objects.
+    /// What each fragment has of `bytes` bytes, where fragments have equal shares that are no smaller than objects.
     fn share_of(&self, bytes: usize) -> Option<usize> {
         let page = memory::page_size();
         let share = bytes / self.cut.nodes / page * page;
         (self.cut.shares && share >= LEAST_SHARE).then_some(share)
     }
 
-    /// Each fragment has so many bytes from now on, or its pages in use.
+    /// Each fragment has `bytes` bytes from now on, or its pages in use if these are more.
     fn share(&self, world: &mut WorldStopped<'_>, bytes: usize) {
         for fragment in self.fragments() {
             let bytes = bytes.max(pages_in_use(fragment));
@@ -314,8 +315,8 @@ impl Fragmented {
         self.unbacked.store(unbacked, Ordering::Relaxed);
     }
 
-    /// All memory that no fragment uses is anyone's again, if otherwise none would have so many bytes in one piece. As
-    /// [`Fragmented::balance`].
+    /// All memory that no fragment uses is anyone's again, if otherwise no fragment would have `bytes` bytes in one
+    /// piece. As [`Fragmented::balance`].
     pub(super) fn gather(&self, world: &mut WorldStopped<'_>, bytes: usize) {
         let has_shares = self.share_of(self.bytes()).is_some();
         if !has_shares && bytes <= self.free() && !self.has_piece(bytes) {

@@ -10,8 +10,8 @@
 //! pages without access behind, its fence. These take addresses and no memory: they do not count as used.
 //!
 //! # Invariants
-//! - An object begins at a page and is the only one in its pages; a fenced one begins so many bytes before the end of a
-//!   page as its header and length have. It is in one of the two lists, as its generation says.
+//! - An object begins at a page and is the only one in its pages. A fenced one begins before the end of a page, by as
+//!   many bytes as its header and length have. An object is in one of the two lists, as its generation says.
 //! - Pages have no access while they are the fence of an object, and no longer.
 //! - Free runs do not touch each other, and lie below the frontier. Pages above were never used, or read as zero again.
 //! - What is mapped reaches to the frontier at least.
@@ -67,7 +67,7 @@ struct Strip {
     pages: (u32, u32),
 }
 
-/// So many pages more than are needed are mapped where they are mapped as they are used.
+/// Where pages are mapped as they are used, this many more than are needed are mapped.
 const AHEAD_PAGES: u32 = 256;
 
 const STRIP_PAGES: u32 = (STRIP_BYTES / PAGE_BYTES) as u32;
@@ -331,12 +331,13 @@ impl LargeObjects {
             || u32::try_from(pages).is_ok_and(|pages| self.map_or_retreat(inner, pages))
     }
 
-    /// Makes so many pages behind the frontier usable; if the system refuses, what is free below it may make room.
+    /// Makes `pages` pages behind the frontier usable. If the system refuses, what is free below the frontier may make
+    /// room.
     fn map_or_retreat(&self, inner: &mut Inner, pages: u32) -> bool {
         self.map(inner, pages) || self.as_used && self.retreat(inner) && self.map(inner, pages)
     }
 
-    /// Makes so many pages behind the frontier usable, if the range has them and the system allows.
+    /// Makes `pages` pages behind the frontier usable, if the range has them and the system allows.
     fn map(&self, inner: &mut Inner, pages: u32) -> bool {
         if pages > self.pages - inner.frontier {
             return false;

@@ -2,7 +2,7 @@
 //! destinations after Kermany and Petrank, PLDI 2006).
 //!
 //! The marks say which granules are live. [`Plan::make`] walks the words of marks in the order of addresses and gives
-//! each word the destination of its first live granule: the old space is filled first, then eden, and what does not fit
+//! each word the destination of its first live granule. The old space is filled first, then eden, and what does not fit
 //! slides down in its own survivor space. The new address of an object is then its word's destination and the live
 //! granules before it in the word. References are updated by that, and [`Segments::slide`] moves the objects.
 //!

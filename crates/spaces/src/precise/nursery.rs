@@ -38,7 +38,7 @@ pub struct Nursery {
 
 impl Nursery {
     /// Empty spaces from `start` on, of these sizes, which they never exceed, cut like this; each fragment has room to
-    /// lie in so many places.
+    /// lie in `turns` places.
     pub fn new(start: Address, eden: usize, survivor: usize, turns: usize, cut: Cut) -> Nursery {
         assert!(
             (1..=MOST_NODES).contains(&cut.nodes),
@@ -232,7 +232,7 @@ impl Nursery {
 
     /// After a collection: memory goes to the fragments whose nodes lacked it ([`Fragmented::take`] found it elsewhere,
     /// [`Fragmented::take_own`] nowhere). Returns how many bytes were lacking since the last time. The caller gives the memory back
-    /// that lies above the new ends. So that an object of `most` bytes is not refused while eden has so many free.
+    /// that lies above the new ends. No object of `most` bytes is refused afterwards while eden has `most` bytes free.
     pub fn balance(&self, world: &mut WorldStopped<'_>, most: usize) -> usize {
         let elsewhere = |kind| self.space(kind).balance(&mut *world);
         let bytes = Kind::YOUNG.into_iter().map(elsewhere).sum();

@@ -42,7 +42,7 @@ impl Kind {
         Kind::Large,
         Kind::Arraylets,
     ];
-    /// Those of the nursery.
+    /// The kinds of the nursery.
     pub const YOUNG: [Kind; 3] = [Kind::Eden, Kind::Survivor(0), Kind::Survivor(1)];
 
     /// For messages.
@@ -79,7 +79,7 @@ pub struct Region<'a> {
 /// made in a stopped world.
 #[derive(Clone, Copy, Debug)]
 pub struct Regions<'a> {
-    /// Those behind `count` repeat the first.
+    /// The regions; the entries behind `count` repeat the first.
     list: [Region<'a>; MOST_REGIONS],
     count: usize,
 }
@@ -93,7 +93,7 @@ impl<'a> Regions<'a> {
         }
     }
 
-    /// And this one, which lies above all others.
+    /// These regions and one more, which lies above all others.
     pub fn and(mut self, kind: Kind, node: usize, space: &'a BumpRegion) -> Regions<'a> {
         debug_assert!(self[self.count - 1].space.end() <= space.start());
         self.list[self.count] = Region { kind, node, space };
@@ -101,7 +101,7 @@ impl<'a> Regions<'a> {
         self
     }
 
-    /// And all of these, which lie above all others.
+    /// These regions and `others`, which lie above all of these.
     pub fn and_all(self, others: &[Region<'a>]) -> Regions<'a> {
         let with = |all: Regions<'a>, one: &Region<'a>| all.and(one.kind, one.node, one.space);
         others.iter().fold(self, with)

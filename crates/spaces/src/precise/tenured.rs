@@ -2,10 +2,10 @@
 //!
 //! Memory comes from the holes that the last marking left (mark-sweep, swept lazily: a block is looked at when a thread
 //! wants to allocate in it), then from the top of the region. A thread that allocates has two blocks to itself, as in
-//! Immix (PLDI 2008, section 2.1): the holes of one are filled one after the other, and what finds no room in the hole
-//! goes to the other, the overflow block, so that no hole is given up for one object that is larger. An overflow block
-//! that has no room either is given back, with its holes. Sweeping writes nothing: the object bits say what there is,
-//! and what is between is free. A compactor slides what lives to the bottom instead
+//! Immix (PLDI 2008, section 2.1). The holes of one are filled one after the other. What finds no room in the hole goes
+//! to the other, the overflow block, so that no hole is given up for one object that is larger. An overflow block that
+//! has no room either is given back, with its holes. Sweeping writes nothing: the object bits say what there is, and
+//! what is between is free. A compactor slides what lives to the bottom instead
 //! ([`mark_compact`](crate::precise::mark_compact)).
 //!
 //! # Invariants

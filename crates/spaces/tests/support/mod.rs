@@ -77,7 +77,7 @@ impl Space {
         self.collect_beside(&Cache::new(), live);
     }
 
-    /// The same, while a stopped thread has these lists.
+    /// As `collect`, while a stopped thread has these lists.
     pub fn collect_beside(&mut self, cache: &Cache, live: impl IntoIterator<Item = Address>) {
         self.0.clear_marks();
         // SAFETY: the test's own cache, whose lists nobody changes meanwhile.

@@ -17,7 +17,7 @@
 //!   among those that are `due`, and the thread that takes it from there makes the wake call. So a call to a thread that
 //!   still spins costs no system call, and no call is lost.
 //! - Each helper that joins a phase wakes two of those that are due and have not taken their calls, and so does the
-//!   leader when it has called all: while a phase is open, a thread is on its way to wake the rest. A seat stays due
+//!   leader when it has called all. So while a phase is open, a thread is on its way to wake the rest. A seat stays due
 //!   when the phase is over: its owner sleeps, and a later call replaces the word that the owner will find.
 //! - A recall names its phase and succeeds only on a word of that phase.
 //!

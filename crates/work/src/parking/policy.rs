@@ -35,9 +35,9 @@ pub trait Park: Sync {
     /// A helper: `done` may be true for the leader of `phase`. Does nothing if that phase is over.
     fn tell_leader(&self, phase: PhaseNumber);
 
-    /// A worker inside `phase` published work for the workers in the mask `wanted`, and looked afterwards into `idle`, the
-    /// mask of those that wait for work: calls at least one of those in both back, unless there is none, and takes the
-    /// ones that it called out of `idle`.
+    /// A worker inside `phase` published work for the workers in the mask `wanted`, and looked afterwards into `idle`,
+    /// the mask of those that wait for work. This calls back at least one worker that is in both masks, unless there is
+    /// none, and takes those that it called out of `idle`.
     fn call_back(&self, wanted: u64, idle: &AtomicU64, phase: PhaseNumber);
 
     /// How often helpers that slept were woken.

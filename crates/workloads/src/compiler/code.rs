@@ -18,7 +18,7 @@ mod operation {
     pub const MOVE: u32 = 1;
     /// On to the instruction that the first is.
     pub const JUMP: u32 = 2;
-    /// The same, if zero is in the second.
+    /// On to the instruction that the first is, if zero is in the second.
     pub const JUMP_IF_ZERO: u32 = 3;
     /// To the first, what the function returns for what is in the second and those behind it.
     pub const CALL: u32 = 4;
@@ -110,7 +110,7 @@ struct Translating<'a> {
 }
 
 impl Translating<'_> {
-    /// So many fresh registers, one behind the other; the first.
+    /// Makes `count` fresh registers, one behind the other; gives the first.
     fn fresh(&self, count: u32) -> u32 {
         let first = self.registers.get();
         self.registers.set(first + count);

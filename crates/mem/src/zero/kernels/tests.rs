@@ -25,7 +25,7 @@ impl Place {
         self.0.iter().flat_map(|line| line.0)
     }
 
-    /// Zeroes so many bytes at an offset in the second line and looks at all; then all is as before.
+    /// Zeroes `bytes` bytes at an offset in the second line and looks at all; then all is as before.
     fn check(&mut self, zero: &dyn Fn(Address, usize), offset: usize, bytes: usize, name: &str) {
         let start = LINE + offset;
         zero(Address::of(self.0.as_ptr()).add(start), bytes);

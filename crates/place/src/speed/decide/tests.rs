@@ -127,7 +127,7 @@ fn a_share_is_of_the_processors_that_threads_can_use_at_a_time() {
     }
 }
 
-/// A machine cut into domains of so many processors, with the threads as a policy places them.
+/// A machine cut into domains of `size` processors, with the threads as a policy places them.
 fn placed(
     shape: usize,
     size: usize,

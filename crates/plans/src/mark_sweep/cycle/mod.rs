@@ -12,9 +12,9 @@
 //! a stop for it; but it is asked in the next stop again, since nobody knows whether what it reads was written.
 //!
 //! # Invariants
-//! - While a cycle is under way: each marked object either is grey (on a mark stack, or in a block that is flagged to be
-//!   scanned again), or was scanned since its page was last known to be written, or is of a kind whose objects are all
-//!   looked at in the last stop.
+//! - While a cycle is under way, one of three things holds of each marked object. It is grey: on a mark stack, or in a
+//!   block that is flagged to be scanned again. Or it was scanned since its page was last known to be written. Or it is
+//!   of a kind whose objects are all looked at in the last stop.
 //! - Between steps no helper is at work, and what is grey lies on the leader's stack or in outboxes.
 //! - A cycle whose writes the kernel has lost, or whose marks the client changed, is given up: everything is collected in
 //!   a stop.

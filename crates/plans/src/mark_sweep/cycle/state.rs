@@ -89,7 +89,7 @@ impl Cycle {
         self.scanned + self.progress.scanned
     }
 
-    /// The capacity of a heap that has grown while this was under way to `now`, of which it uses so much.
+    /// The capacity of a heap that has grown to `now` bytes while this was under way, of which it uses `used`.
     pub(crate) fn capacity_after(&self, now: usize, used: usize) -> usize {
         match self.state {
             State::None => now,

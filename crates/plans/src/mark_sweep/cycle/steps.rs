@@ -16,8 +16,8 @@ use crate::mark_sweep::request::Request;
 use crate::shared::record::Record;
 
 impl Heap {
-    /// Decides how a collection of `extent` is marked, before which there was this `cycle`, and old objects on so many
-    /// `pages` were written.
+    /// Decides how a collection of `extent` is marked. Before it there was this `cycle`, and old objects on `pages`
+    /// pages were written.
     pub(crate) fn decide_marking(
         &self,
         request: &Request<'_>,
@@ -100,7 +100,7 @@ impl Heap {
         (interval / cycle::ALLOWANCE).max(heap_size::LEAST_GROWTH)
     }
 
-    /// The world goes on with what is grey, after a stop in which so many bytes were `scanned`.
+    /// The world goes on with what is grey, after a stop in which `scanned` bytes were scanned.
     pub(crate) fn begin_cycle(
         &mut self,
         extent: Extent,

@@ -1,8 +1,9 @@
 //! What to tell the user of a program that has ended (`--stats`): whether a larger heap would have saved time, and how much.
 //!
-//! A collection that marks everything takes time for roots and for what lives, however much was allocated before it. So in a
-//! heap that is larger from the start there are fewer of them, each as long as now in the mean, or as what lives then takes: between two of them the program allocates what the
-//! heap has beside what lives. Sweeping stays as it is, since it goes with allocation.
+//! A collection that marks everything takes time for roots and for what lives, however much was allocated before it. So
+//! in a heap that is larger from the start there are fewer of them, since between two of them the program allocates
+//! what the heap has beside what lives. Each is as long as now in the mean, or as long as what lives then takes.
+//! Sweeping stays as it is, since it goes with allocation.
 
 /// What is known when the program ends.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,7 +74,7 @@ pub fn share(m: &Measurements) -> u64 {
         .min(100)
 }
 
-/// What a heap of so many bytes would do.
+/// What a heap of `heap` bytes would do.
 fn predict(m: &Measurements, heap: u64) -> Larger {
     let room = heap.saturating_sub(m.live_mean).max(1);
     let collections = m.allocated / room + m.asked;

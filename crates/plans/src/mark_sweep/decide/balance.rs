@@ -53,18 +53,18 @@ impl Rates {
         }
     }
 
-    /// The program ran for so many nanoseconds between two collections and allocated so many bytes.
+    /// Notes that the program ran for `nanoseconds` between two collections and allocated `bytes` bytes.
     pub fn note_allocation(&mut self, bytes: u64, nanoseconds: u64) {
         self.allocation.note(bytes, nanoseconds);
     }
 
-    /// A stop in which so many bytes were found alive took so many nanoseconds.
+    /// Notes that a stop in which `bytes` bytes were found alive took `nanoseconds`.
     pub fn note_marking(&mut self, bytes: u64, nanoseconds: u64) {
         self.marking.note(bytes, nanoseconds);
     }
 
-    /// Bytes that are to be allocated before the next collection where so many `live`; nothing as long as it is not known how
-    /// fast anything goes.
+    /// Bytes that are to be allocated before the next collection where `live` bytes live. `None` as long as it is not
+    /// known how fast the program allocates and how fast marking is.
     pub fn interval(&self, live: usize, price: &Price) -> Option<usize> {
         let allocated = self.allocation.get()?;
         let marked = self.marking.get()?;

@@ -1,24 +1,25 @@
 //! Incremental marking: whether a collection is stretched over a cycle of steps, how fast the steps follow each other, and
 //! when the cycle must end (ISMM 2000, section 6, *incremental*).
 //!
-//! A cycle begins in a stop: what was written is asked, marks are cleared or kept, and what roots refer to becomes grey.
-//! Steps inside allocation calls scan what is grey, while the program goes on. When nothing is grey, another stop does
-//! what a collection of new objects does; where that takes longer than the limit, the program goes on with what is grey,
-//! and steps with that, until less is left, or the cycle has had its stops. The heap grows while a cycle is under way, since nothing is
-//! swept: by [`ALLOWANCE`] of what a program allocates between two collections, in which the steps are to get through.
+//! A cycle begins in a stop: what was written is asked, marks are cleared or kept, and what roots refer to becomes
+//! grey. Steps inside allocation calls scan what is grey, while the program goes on. When nothing is grey, another stop
+//! does what a collection of new objects does. Where that takes longer than the limit, the program goes on, and steps
+//! mark what is grey, until less is left, or the cycle has had its stops. The heap grows while a cycle is under way,
+//! since nothing is swept: by [`ALLOWANCE`] of what a program allocates between two collections, in which the steps are
+//! to get through.
 
 /// The share of the interval between two collections that is allocated while a cycle is under way.
 pub const ALLOWANCE: usize = 3;
 /// A cycle that is not marked when this many times its allowance was allocated ends in a stop.
 const PATIENCE: usize = 3;
-/// Steps scan at least so many bytes for each that is allocated, so that each round of a cycle leaves less than the one
-/// before.
+/// Steps scan at least this many bytes for each that is allocated, so that each round of a cycle leaves less than the
+/// one before.
 const PACE: usize = 4;
 /// Where there is little to scan, steps need not follow each other faster than this many allocated bytes would have it.
 const LEAST_ALLOWANCE: usize = 256 << 10;
 /// Stops of a cycle in which marking is put off.
 const MOST_STOPS: u32 = 4;
-/// What else a stop does takes time as well, so marking ends before the limit: after so many eighths of it.
+/// What else a stop does takes time as well, so marking ends before the limit: after this many eighths of it.
 const MARKING_IN_LIMIT: u64 = 7;
 /// A step takes this share of the time limit, as long as that is not too short for a step: calling helpers takes time.
 const STEPS_IN_LIMIT: u64 = 16;
@@ -85,8 +86,8 @@ pub fn begin(m: &Measurements) -> Marking {
     }
 }
 
-/// What is remembered of how long marking takes, in nanoseconds for `scanned` bytes that took so many: the slower of this
-/// time and, a little forgotten, the ones before, of which `before` are bytes and nanoseconds.
+/// What is remembered of how long marking takes, in nanoseconds for `scanned` bytes. These bytes took `took_ns`; what
+/// was remembered is `before`, bytes and their nanoseconds. The slower counts, `before` a little forgotten.
 pub fn remember(scanned: usize, took_ns: u64, before: (usize, u64)) -> u64 {
     let rate = before.1 as f64 / before.0.max(1) as f64;
     took_ns.max((scanned as f64 * rate * FORGETTING) as u64)
@@ -132,8 +133,9 @@ pub fn step_ns(limit_ns: u64) -> u64 {
     (limit_ns / STEPS_IN_LIMIT).max(SHORTEST_STEP_NS)
 }
 
-/// Whether a step that was to take `quantum` nanoseconds, and took `took` of them, did so because its thread lost the
-/// processor, of whose time it used `own`: others had it, or the thread waited for a helper that did not have one either.
+/// Whether a step that was to take `quantum` nanoseconds took `took` because its thread lost the processor, of whose
+/// time the thread used `own`. Others had the processor, or the thread waited for a helper that did not have one
+/// either.
 pub fn lost_processor(took_ns: u64, own_ns: u64, quantum_ns: u64) -> bool {
     let is_long = |took: u64| took.saturating_mul(2) > quantum_ns.saturating_mul(3);
     is_long(took_ns) && !is_long(own_ns)

@@ -1,10 +1,10 @@
 //! What disappearing links that are about to be cleared cost, in bytes of allocation.
 //!
-//! A program that registers links for objects that soon die keeps their entries in tables of its own, which it clears when
-//! the collector has cleared the links. Until then each look into such a table passes dead entries. So what a collection
-//! saves there is more than the memory that it frees, and the heap hears of it: a link that was registered since the last
-//! collection counts as some bytes that were allocated, times the part of such links that the last collections cleared. A
-//! program whose links stay pays nothing.
+//! A program that registers links for objects that soon die keeps their entries in tables of its own, which it clears
+//! when the collector has cleared the links. Until then each look into such a table passes dead entries. So what a
+//! collection saves there is more than the memory that it frees, and the heap hears of it. A link that was registered
+//! since the last collection counts as some bytes that were allocated, times the part of such links that the last
+//! collections cleared. A program whose links stay pays nothing.
 
 /// Links that came and went, the latest collection counting most.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +15,7 @@ pub struct DyingLinks {
     came: usize,
     /// Links that a collection cleared or dropped.
     went: usize,
-    /// Those of the last collection.
+    /// Links that the last collection cleared or dropped.
     last: usize,
 }
 
@@ -23,7 +23,7 @@ pub struct DyingLinks {
 const BYTES: usize = 256;
 
 impl DyingLinks {
-    /// A collection found so many links and left so many.
+    /// Notes that a collection found `found` links and left `left` of them.
     pub fn note(&mut self, found: usize, left: usize) {
         self.last = found.saturating_sub(left);
         self.came = (self.came / 2).saturating_add(found.saturating_sub(self.left));
@@ -36,7 +36,7 @@ impl DyingLinks {
         self.last.saturating_mul(BYTES)
     }
 
-    /// What those count for that were registered since, if there are so many `links` now.
+    /// What the links count for that were registered since, if there are `links` now.
     pub fn bytes(&self, links: usize) -> usize {
         let new = links.saturating_sub(self.left) as u128;
         let die = new * self.went.min(self.came) as u128 / self.came.max(1) as u128;

@@ -2,14 +2,14 @@
 //!
 //! What a collection of new objects leaves is old, and old objects that die stay until everything is collected. So
 //! everything is collected when the old objects have grown by as much as the program allocates between two collections
-//! of everything without sticky marks: there are never more of them than without, and what is dead and old takes no more
-//! than that. Where collections of everything find that what had grown lives, the next waits twice as long, up to
-//! [`MOST_PATIENCE`] intervals; where most of it was dead, half as long.
+//! of everything without sticky marks. There are never more such collections than without, and what is dead and old
+//! takes no more than that. Where collections of everything find that what had grown lives, the next waits twice as
+//! long, up to [`MOST_PATIENCE`] intervals; where most of it was dead, half as long.
 //!
-//! Roots are scanned in either case. Where little lives beside them, everything costs hardly more than what is new. And a
-//! page that is watched takes a fault when it is written. So each run of collections that keep marks is weighed against
-//! the collection of everything that ends it; where it did not pay, marks are not kept, and nothing is watched, for some
-//! collections, and for twice as many after each attempt that failed.
+//! Roots are scanned in either case. Where little lives beside them, everything costs hardly more than what is new. And
+//! a page that is watched takes a fault when it is written. So each run of collections that keep marks is weighed
+//! against the collection of everything that ends it. Where the run did not pay, marks are not kept, and nothing is
+//! watched, for some collections. After each attempt that failed these are twice as many.
 
 /// What is known when a collection begins.
 #[derive(Clone, Copy, Debug, Default)]
@@ -154,8 +154,8 @@ pub struct Run {
     pub scanned_everything: usize,
 }
 
-/// A fault in the kernel takes about as long as scanning so many times the page: measured were 0.5 to 1.5 microseconds, and
-/// 0.2 to 0.5 nanoseconds for each byte that is scanned.
+/// A fault in the kernel takes about as long as scanning the page this many times. Measured were 0.5 to 1.5
+/// microseconds for a fault, and 0.2 to 0.5 nanoseconds for each byte that is scanned.
 const FAULT: usize = 1;
 /// Collections of everything after the first run that did not pay, and after many of them.
 const FIRST_REST: u32 = 8;

@@ -1,13 +1,14 @@
 //! When to collect, when to grow, when to shrink.
 //!
 //! The rule is the one that libgc documents for `GC_free_space_divisor`: at least `N / divisor` bytes are allocated
-//! between collections, where N is twice the bytes that were traced, plus a quarter of the bytes without pointers,
-//! plus the roots, plus what a collection costs however small the heap is. The heap grows by `1 / divisor` of its size when that much was not allocated yet.
+//! between collections. N is twice the bytes that were traced, plus a quarter of the bytes without pointers, plus the
+//! roots, plus what a collection costs however small the heap is. The heap grows by `1 / divisor` of its size when that
+//! much was not allocated yet.
 //!
-//! Where the limits of control groups leave less than the rule would have the program allocate, the heap is collected as
-//! soon as as much was allocated as is left: the program and others in its group may take the rest. Then the heap grows in
-//! smaller steps, too. A sixteenth of the heap is allocated between collections in any case, or a heap that fills its limit,
-//! or whose group is full of others' memory, would hardly do anything else.
+//! Where the limits of control groups leave less than the rule would have the program allocate, the heap is collected
+//! as soon as what was allocated is as much as what is left. The program and others in its group may take the rest.
+//! Then the heap grows in smaller steps, too. A sixteenth of the heap is allocated between collections in any case, or
+//! a heap that fills its limit, or whose group is full of others' memory, would hardly do anything else.
 //!
 //! Where stacks of coroutines may lie that nobody has named, and the system does not say what is mapped, each collection would be
 //! abandoned (`unnamed_stacks`): then the heap grows as long as it can.
@@ -100,7 +101,7 @@ pub fn is_used_up(m: &Measurements) -> bool {
         .is_some_and(|left| left.saturating_sub(m.needed) < least_where_scarce(m))
 }
 
-/// Where so much is left, the next decision is the one without a limit.
+/// Where this many bytes are left, the next decision is the one without a limit.
 pub fn enough(m: &Measurements) -> usize {
     m.allocated
         .max(least_between_collections(m))
@@ -205,8 +206,9 @@ pub fn shrink(capacity: usize, used: usize, released: usize, initial: usize) -> 
         .min(capacity)
 }
 
-/// The capacity after a collection before which so many bytes were allocated, and which has saved more than them: it is lower
-/// than the heap has grown, so that the next is decided about when as much was allocated as should come between them then.
+/// The capacity after a collection before which `allocated` bytes were allocated. If the collection has saved more than
+/// these, the capacity is lower than what the heap has grown to. So the next collection is decided about when as much
+/// was allocated as should come between the two then.
 pub fn where_much_was_saved(
     capacity: usize,
     used: usize,

@@ -1,10 +1,10 @@
 //! Under `generations=auto`: whether it pays to know what is written, so that collections can keep marks.
 //!
-//! It pays where much lives from one collection to the next: then a collection of new objects takes a fraction of the time
-//! of one of everything. It costs a fault for each page that the program writes for the first time after a collection.
-//! So the watch is tried where collections of everything take a good part of the time and what lives has not grown much
-//! since the one before, and given up where collections of
-//! new objects, faults included, do not take clearly less; each trial that failed makes the next wait twice as long.
+//! It pays where much lives from one collection to the next: then a collection of new objects takes a fraction of the
+//! time of one of everything. It costs a fault for each page that the program writes for the first time after a
+//! collection. So the watch is tried where collections of everything take a good part of the time and what lives has
+//! not grown much since the one before. It is given up where collections of new objects, faults included, do not take
+//! clearly less. Each trial that failed makes the next wait twice as long.
 
 /// What is known when a collection has ended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +51,7 @@ const LEAST_SHARE: u64 = 20;
 const GROWING: usize = 4;
 /// Collections by which a trial is judged.
 const TRIAL: u32 = 4;
-/// A trial in which so many collections were of everything, and fewer of new objects, has failed.
+/// A trial has failed when this many collections were of everything, and fewer than [`TRIAL`] of new objects.
 const MOST_OF_EVERYTHING: u32 = 6;
 /// Collections after the first trial that failed before the next.
 pub const FIRST_WAIT: u32 = 16;

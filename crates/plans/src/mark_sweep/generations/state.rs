@@ -68,7 +68,8 @@ impl Generations {
         allocated / 256 * self.survives
     }
 
-    /// A collection of `extent` has scanned so many bytes in its last stop, and others in the cycle that this has ended.
+    /// A collection of `extent` has scanned `bytes` bytes in its last stop, and others in the cycle that it has
+    /// `ended`.
     pub(crate) fn note_scanned(&mut self, extent: Extent, ended: &Cycle, bytes: usize) {
         let run = &mut self.run;
         let bytes = bytes
@@ -86,7 +87,7 @@ impl Generations {
         }
     }
 
-    /// A collection of everything has ended, after which so much lives.
+    /// A collection of everything has ended, after which `live` bytes live.
     pub(super) fn weigh_run(&mut self, live: usize) {
         let run = core::mem::take(&mut self.run);
         let rest = &mut self.rest;

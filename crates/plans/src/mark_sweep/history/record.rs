@@ -33,8 +33,8 @@ impl Heap {
         );
     }
 
-    /// Asks what limits leave. Under `heap-sizing=balanced` remembers a collection that began when `started` says, was a stop of so many
-    /// nanoseconds, and left so many bytes alive.
+    /// Asks what limits leave. Under `heap-sizing=balanced` remembers a collection that began when `started` says,
+    /// stopped the program for `stopped` nanoseconds, and left `live` bytes alive.
     pub(crate) fn note_pace(&mut self, record: &Record, started: u64, stopped: u64, live: usize) {
         self.ask_room();
         self.note_what_was_saved(record.bytes(Phase::Start));
@@ -60,7 +60,7 @@ impl Heap {
         self.pace.ended_ns = clock::monotonic_ns();
     }
 
-    /// What is to be allocated before the next collection where so many bytes `live`, if memory is traded for time.
+    /// What is to be allocated before the next collection where `live` bytes live, if memory is traded for time.
     pub(crate) fn balanced(&self, live: usize) -> Option<usize> {
         if self.options.heap_sizing != HeapSizing::Balanced {
             return None;

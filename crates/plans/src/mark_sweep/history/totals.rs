@@ -29,7 +29,7 @@ pub struct Totals {
     pub sweeping_ns: u64,
     /// Bytes reclaimed by collections.
     pub reclaimed_bytes: u64,
-    /// Those of the last one.
+    /// Bytes reclaimed by the last collection.
     pub last_reclaimed_bytes: u64,
     /// Entries dropped because a mark stack was full.
     pub dropped_entries: u64,
@@ -49,7 +49,7 @@ pub struct Totals {
     pub stepping_ns: u64,
     /// See `steps`.
     pub longest_step_ns: u64,
-    /// Those of them that took too long because their thread lost the processor.
+    /// Steps that took too long because their thread lost the processor.
     pub steps_lost: u64,
     /// Bytes that were scanned for finalizers that became ready, in the last collection or, a little forgotten, before it.
     pub revived: usize,
@@ -74,7 +74,7 @@ pub struct Begun {
 }
 
 impl Totals {
-    /// Those of a child, which begins `now`: what only its own report tells begins anew.
+    /// The totals of a forked child, which begins `now`: what only its own report tells begins anew.
     pub(super) fn in_child(&self, begun: Begun, now: u64) -> Totals {
         Totals {
             started_ns: now,
@@ -104,6 +104,7 @@ pub struct Pace {
     pub(super) ended_ns: u64,
 }
 
-/// To ask what memory is left may take one part in so many of the time, and is done after so many nanoseconds at the soonest.
+/// To ask what memory is left may take one part in [`RARELY`] of the time. It is done [`LEAST_WAIT_NS`] nanoseconds
+/// after the last time at the soonest.
 pub(super) const RARELY: u64 = 1000;
 pub(super) const LEAST_WAIT_NS: u64 = 50_000_000;

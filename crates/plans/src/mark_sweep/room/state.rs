@@ -22,7 +22,8 @@ impl Room {
         held: 0,
     };
 
-    /// Now that the heap holds so much, what is left if nobody else has taken any since; `None` if nothing is limited.
+    /// What is left now that the heap holds `held` bytes, if nobody else has taken any since; `None` if nothing is
+    /// limited.
     pub(super) fn left(&self, held: usize) -> Option<usize> {
         let left = self.left?;
         Some(left.saturating_add(self.held).saturating_sub(held))

@@ -197,7 +197,7 @@ impl Snapshots {
         self.news.take_if(|news| is_own(news) && is_wanted(news))
     }
 
-    /// Whether a collection that found so many bytes alive writes one.
+    /// Whether a collection that found `live` bytes alive writes a snapshot.
     pub(super) fn is_due(&self, live: usize) -> bool {
         match self.at {
             SnapshotAt::Collection => true,

@@ -2,7 +2,7 @@
 //! those are found.
 //!
 //! The idea: an entry is registered, then ready, then taken. After the main trace, each registered object that is still
-//! unmarked has its children traced, as far as its [`Order`] lets them count; what this marks must wait for its
+//! unmarked has its children traced, as far as its [`Order`] lets them count. What this marks must wait for its
 //! referents' turn in a later collection, and what stays unmarked becomes ready. Ready objects are then revived with
 //! all they reach, since their finalizers are going to use them. Thus, if `a` refers to `b`, `a` is finalized first and
 //! `b` not before `a` is gone; an object that reaches itself is never finalized, nor reclaimed.

@@ -1,16 +1,16 @@
 //! Weak processing: what becomes of objects that the trace did not reach.
 //!
-//! The idea: a program may ask to be told of an object's death (finalizers), to have a word cleared by it
-//! (disappearing links, short and long), or to hold a reference whose strength it changes from collection to
-//! collection (toggle references). These structures hold such requests as plain addresses in memory that no trace
-//! scans, so they keep nothing alive by themselves. After the main trace [`Weak::decide`] says what is dead to the
-//! program, and once that is marked which finalizers still need, [`Weak::settle`] does the rest. The program may run in
-//! between, if marking goes on in steps and there are no long links or toggle references: what was decided holds, since
-//! nobody can reach what was unmarked then but the finalizers that are ready; the next stop decides about what has died
-//! since, before all is settled.
+//! A program may ask to be told of an object's death (finalizers), or to have a word cleared by it (disappearing links,
+//! short and long). Or it may ask to hold a reference whose strength it changes from collection to collection (toggle
+//! references). These structures hold such requests as plain addresses in memory that no trace scans, so they keep
+//! nothing alive by themselves. After the main trace [`Weak::decide`] says what is dead to the program, and once that
+//! is marked which finalizers still need, [`Weak::settle`] does the rest. The program may run in between, if marking
+//! goes on in steps and there are no long links or toggle references. What was decided holds, since nobody but the
+//! finalizers that are ready can reach what was unmarked then. The next stop decides about what has died since, before
+//! all is settled.
 //!
-//! Nothing here touches the heap or calls the client: the marker does the first through [`Tracer`], and the door does
-//! the second once the state is consistent again, one request at a time, so that a callback may leave by any route.
+//! Nothing here touches the heap or calls the client. The marker does the first through [`Tracer`]. The door does the
+//! second once the state is consistent again, one request at a time, so that a callback may leave by any route.
 //!
 //! # Invariants
 //! 1. [`Weak::decide`] and [`Weak::settle`] allocate nothing: registration has reserved, for every registered finalizer, its place in the

@@ -19,7 +19,7 @@ use gleaner_mem::address::Address;
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
 
-/// One entry of so many is removed for itself.
+/// As long as no more than one entry in this many is to go, each is removed for itself.
 const FEW: usize = 16;
 
 /// Heads of the first allocation.

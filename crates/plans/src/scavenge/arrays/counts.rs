@@ -20,7 +20,7 @@ pub struct ArrayCounts {
 }
 
 impl ArrayCounts {
-    /// And these.
+    /// Adds other counts.
     pub fn add(&mut self, other: ArrayCounts) {
         self.spines += other.spines;
         self.parts += other.parts;

@@ -28,7 +28,8 @@ const MORE_FOR_ONE: usize = 3;
 /// How many where they are zeroed together: with the usual sizes, the rest of a chunk, which nobody else may take before
 /// the next collection.
 const MORE_OF_ZEROS: usize = 15;
-/// After so many arraylets in a row that had to be zero, those in stock are zeroed together. What is copied to needs none.
+/// After this many arraylets in a row that had to be zero, those in stock are zeroed together. An arraylet that is
+/// copied to need not be zero.
 const ZEROS_IN_A_ROW: u32 = 16;
 
 impl<F: SlotFormat> Scavenge<F> {
@@ -43,7 +44,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// `id` is a type of this heap.
     pub unsafe fn cut(&self, id: TypeId, length: u32) -> Option<(usize, bool)> {
         let cutting = self.config.cutting?;
-        // SAFETY: a type of this heap, as asked.
+        // SAFETY: `id` is a type of this heap, as asked.
         let (log2, slots) = unsafe { self.model.types.element_of(id) }?;
         let bytes = (length as usize) << log2;
         (bytes > cutting.first_n && cutting.cuts(slots)).then_some((bytes, slots))
@@ -67,7 +68,7 @@ impl<F: SlotFormat> Scavenge<F> {
         contents: Contents,
         count: usize,
     ) -> bool {
-        // SAFETY: the calling mutator's, as asked.
+        // SAFETY: the record is the calling mutator's, as asked.
         let stocked = unsafe { record.as_ref() }.with_stock(contents, |stock| stock.len());
         // Under stress each use of it is an allocation.
         stocked >= count && self.config.options.stress == 0
@@ -81,7 +82,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// # Safety
     /// As for [`Scavenge::has_stock`].
     pub unsafe fn stock(&self, record: NonNull<Mutator>, contents: Contents, count: usize) -> bool {
-        // SAFETY: the calling mutator's, as asked.
+        // SAFETY: the record is the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
         let buffer = &mutator.arraylets[contents as usize];
         let before = mutator.with_stock(contents, |stock| stock.len());
@@ -112,7 +113,7 @@ impl<F: SlotFormat> Scavenge<F> {
             let fresh = stock.len().min(before);
             for (arraylet, clean) in stock[fresh..].iter_mut().filter(|_| zeroes) {
                 if !*clean {
-                    // SAFETY: so many bytes of an arraylet of this mutator's to which nothing points.
+                    // SAFETY: an arraylet, of `bytes` bytes. It is this mutator's, and nothing points to it.
                     unsafe { zero::zero(*arraylet, bytes) };
                     *clean = true;
                 }
@@ -141,7 +142,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// # Safety
     /// As for [`Scavenge::has_stock`]; references of the mutator outside of root slots are not used again.
     pub unsafe fn before_stock(&self, record: NonNull<Mutator>, contents: Contents, count: usize) {
-        // SAFETY: the calling mutator's, as asked.
+        // SAFETY: the record is the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
         if mutator.poll.load(Ordering::Relaxed) != 0 {
             self.poll();
@@ -193,8 +194,8 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Makes a part of a spine writable, from the stock if it is not; where it lies then. Other mutators may be as far.
     ///
     /// # Safety
-    /// The record is the calling mutator's, attached to this heap and inside its gate; a spine of this heap lies there
-    /// that has this part, its elements are slots if `contents` says so, and the stock is not empty if the part is tainted.
+    /// The record is the calling mutator's, attached to this heap and inside its gate. A spine of this heap lies there
+    /// that has this part. Its elements are slots if `contents` says so. The stock is not empty if the part is tainted.
     pub unsafe fn instantiate(
         &self,
         record: NonNull<Mutator>,
@@ -202,7 +203,7 @@ impl<F: SlotFormat> Scavenge<F> {
         contents: Contents,
         filling: Filling,
     ) -> Address {
-        // SAFETY: the calling mutator's, as asked.
+        // SAFETY: the record is the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
         let mut was_zero = false;
         let fill = |before: Pointer| {
@@ -274,7 +275,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let bytes = pieces.arraylet_bytes();
         // What is unwritten may be seen by a worker before it is written: no reference may lead nowhere.
         let unwritten = filling == Filling::Unwritten && contents == Contents::Primitives;
-        // SAFETY: so many bytes of the caller's arraylet, and of one that nobody writes.
+        // SAFETY: an arraylet has `bytes` bytes. This one is the caller's, and nobody writes the one before.
         unsafe {
             if before == pieces.zero {
                 if !clean && !unwritten {

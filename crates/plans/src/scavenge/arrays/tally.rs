@@ -32,7 +32,7 @@ impl ByPosition {
         (usize::BITS - offset.leading_zeros()) as usize
     }
 
-    /// Adds `count` things that lie side by side from an offset on, and have so many bytes each.
+    /// Adds `count` things of `bytes` bytes each that lie side by side from an offset on.
     pub fn add(&mut self, offset: usize, count: usize, bytes: usize) {
         let (mut offset, mut left) = (offset, count);
         while left > 0 {
@@ -83,7 +83,7 @@ pub struct Allocated {
 }
 
 impl Allocated {
-    /// And these.
+    /// Adds what others allocated.
     pub fn add(&mut self, other: &Allocated) {
         self.arrays += other.arrays;
         self.bytes += other.bytes;
@@ -110,7 +110,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Of nothing, with room for so many types.
+    /// Of nothing, with room for `types` types.
     pub(in crate::scavenge) fn new(types: usize) -> Tally {
         Tally {
             loads: ByPosition::NONE,
@@ -122,7 +122,7 @@ impl Tally {
         }
     }
 
-    /// Counts an access to `count` elements of so many bytes from an offset on.
+    /// Counts an access to `count` elements of `bytes` bytes each from an offset on.
     pub fn note(&mut self, access: Access, offset: usize, count: usize, bytes: usize) {
         match access {
             Access::Load => self.loads.add(offset, count, bytes),
@@ -157,7 +157,7 @@ impl Tally {
         self.taken += taken as u64;
     }
 
-    /// And these. Allocates no memory where there is room for the types.
+    /// Adds another tally. Allocates no memory where there is room for the types.
     pub(in crate::scavenge) fn add(&mut self, other: &Tally) {
         self.loads.add_all(&other.loads);
         self.stores.add_all(&other.stores);

@@ -203,7 +203,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
         );
         let count = pieces.arraylets(bytes);
         for number in 0..pieces.pointers(bytes) {
-            // SAFETY: the spine has so many pointers.
+            // SAFETY: a spine with `bytes` bytes of elements has a pointer of this number.
             let pointer = unsafe { pieces.load(spine, number) };
             let at = pieces.target(pointer);
             require(

@@ -30,11 +30,11 @@ pub struct Decision {
     pub full: bool,
     /// Why.
     pub reason: &'static str,
-    /// Young large objects take at most so many bytes before the next scavenge.
+    /// How many bytes young large objects take at most before the next scavenge.
     pub young_large: usize,
 }
 
-/// Of eden, large objects may take as many bytes as one part in so many at least: fewer are not worth a scavenge.
+/// Large objects may take as many bytes as one part of eden in this many at least: fewer are not worth a scavenge.
 const LEAST_LARGE: usize = 8;
 
 /// Decides.

@@ -75,9 +75,9 @@ pub struct Decision {
     pub reason: &'static str,
 }
 
-/// Collections should take at most so much of the time.
+/// Collections should take at most this share of the time, in thousandths.
 pub const GOAL: usize = 100;
-/// An old generation of so many bytes is not worth a collection.
+/// An old generation of this many bytes is not worth a collection.
 pub const SMALL: usize = 128 << 20;
 /// With less the young generation is larger than it need be.
 const LITTLE: usize = 5;

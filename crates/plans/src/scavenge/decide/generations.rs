@@ -3,11 +3,11 @@
 //! Scavenges pay while most objects die young. Where they do not, a scavenge copies much and frees little, and the old
 //! generation fills with what it copied. A collection of everything then costs hardly more than a scavenge, copies
 //! nothing, and leaves all of the heap that nothing lives in to allocation. So both are compared by what they cost for
-//! each byte that is allocated: the one by what the last cycle took (the scavenges since the last full collection, and
-//! the full one that they led to), the other by one full collection and what is free after it. What a full collection
-//! takes is not known before the first; it is tried early if many young objects survive. A program that has just built
-//! what it begins with has had costly scavenges, too; where the full collection found few young objects alive, they are
-//! no sign of what comes.
+//! each byte that is allocated. The one is measured by what the last cycle took: the scavenges since the last full
+//! collection, and the full one that they led to. The other is measured by one full collection and what is free after
+//! it. What a full collection takes is not known before the first; it is tried early if many young objects survive. A
+//! program that has just built what it begins with has had costly scavenges, too; where the full collection found few
+//! young objects alive, they are no sign of what comes.
 //!
 //! What collections of everything will cost is a guess as long as there were only scavenges: more may live at the next
 //! one, and objects that a scavenge would have copied once are marked and slid each time. So what scavenges cost is
@@ -61,9 +61,9 @@ pub struct Memory {
     scavenging_cost: u64,
     /// What collections of everything came to since then: how many, nanoseconds, bytes that were allocated.
     everything: (u64, u64, u64),
-    /// So many more full collections the guess is not believed.
+    /// For how many more full collections the guess is not believed.
     wait: u64,
-    /// So many next time.
+    /// What `wait` will be next time.
     patience: u64,
 }
 
@@ -85,12 +85,12 @@ impl Default for Memory {
     }
 }
 
-/// So many collections of everything show what they cost.
+/// This many collections of everything show what they cost.
 const SHOWN: u64 = 2;
 const FIRST_PATIENCE: u64 = 8;
 const LONGEST_PATIENCE: u64 = 1 << 20;
 
-/// Of the cost of scavenging, in tenths, so much must collecting everything save.
+/// Collecting everything must save this many tenths of the cost of scavenging.
 const SAVED: u128 = 2;
 
 /// Decides.
@@ -272,8 +272,8 @@ mod tests {
         assert!(decision.scavenging && decision.reason.contains("third as long"));
     }
 
-    /// Of a program whose scavenges and collections of everything cost so much for each MB, and which promises that the
-    /// latter cost half: how many of its full collections had no scavenges before them.
+    /// How many full collections of a program had no scavenges before them. The arguments say what its scavenges and
+    /// its collections of everything cost for each MB. The guess is that the latter cost half.
     fn without_scavenges(scavenging_cost: u64, everything_cost: u64, cycles: usize) -> usize {
         let mut memory = Memory::new();
         let mut scavenging = true;

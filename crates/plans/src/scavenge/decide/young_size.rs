@@ -5,8 +5,8 @@
 //! that the old one fills between two full collections; and where as much of each byte survives whatever the size, it
 //! saves no copying at all. Which of the two a program is cannot be known before. So the cost of a size is what
 //! scavenges take for each MB that is allocated, and the share of a full collection for what they promote meanwhile.
-//! Another size is tried only if it would be cheaper in the best case (a larger one copies no more each time, a smaller
-//! one no more of each MB), and left again if it was not cheaper when it had been measured; then it is long until the
+//! Another size is tried only if it would be cheaper in the best case: a larger one copies no more each time, a smaller
+//! one no more of each MB. It is left again if it was not cheaper when it had been measured. Then it is long until the
 //! next trial, and longer each time.
 
 /// What is known after a scavenge. Sizes are in bytes.
@@ -60,13 +60,13 @@ pub struct YoungSize {
     patience: u64,
 }
 
-/// So many scavenges tell what a size costs.
+/// This many scavenges tell what a size costs.
 const JUDGED: u64 = 4;
-/// So many are enough to try a larger one: many programs are over soon.
+/// This many are enough to try a larger one: many programs are over soon.
 const SEEN: u64 = 1;
 /// Sums over more are halved, so that what is long past fades.
 const REMEMBERED: u64 = 16;
-/// A size has to cost at most so many hundredths of another one to be better.
+/// A size has to cost at most this many hundredths of another one to be better.
 const BETTER: u64 = 97;
 const FIRST_PATIENCE: u64 = 16;
 const LONGEST_PATIENCE: u64 = 4096;
@@ -86,7 +86,8 @@ impl YoungSize {
         }
     }
 
-    /// A scavenge that found room for everything took `ns` nanoseconds, after `allocated` bytes, and promoted so many.
+    /// Notes a scavenge that found room for everything. It took `ns` nanoseconds, after `allocated` bytes were
+    /// allocated, and promoted `promoted` bytes.
     pub fn note_scavenge(&mut self, ns: u64, allocated: usize, promoted: usize) {
         let sums = &mut self.sums;
         sums.scavenges += 1;
@@ -223,7 +224,7 @@ mod tests {
     /// before.
     type Program = fn(usize) -> (usize, usize);
 
-    /// The sizes of the young generation, in MB, after each of so many scavenges of a program with 15 MB that live.
+    /// The sizes of the young generation, in MB, after each of `scavenges` scavenges of a program with 15 MB that live.
     fn simulate(program: Program, first: usize, scavenges: usize) -> Vec<usize> {
         let mut size = YoungSize::new();
         let mut young = first * MB;

@@ -7,9 +7,9 @@
 //! beat, tries each other design once at once, and repeats what won. Then a design is tried the more seldom the more
 //! often it lost. When the program changes, which the cost of the best design shows, all begins again.
 //!
-//! What cannot win is not tried: zeroing threads where no processor is left for them, by this program's threads or by
-//! others; stores that pass the caches by where a nursery zeroed by blocks was zeroed faster than that, since it lay in
-//! them. Nor does a nursery count of which much is fresh from the system: nobody zeroed that.
+//! What cannot win is not tried. Zeroing threads cannot where no processor is left for them, by this program's threads
+//! or by others. Stores that pass the caches by cannot where a nursery zeroed by blocks was zeroed faster than that,
+//! since it lay in the caches. Nor does a nursery count of which much is fresh from the system: nobody zeroed that.
 //!
 //! # Invariants
 //! - The best design is one that won against the best one before it, in the mean of its trials, or the first one.
@@ -26,7 +26,7 @@ pub enum Mode {
     Window,
     /// Each buffer as it is taken.
     Bulk,
-    /// The same with stores that pass the caches by.
+    /// Each buffer as it is taken, with stores that pass the caches by.
     NonTemporal,
     /// By threads of their own.
     Concurrent,
@@ -53,7 +53,7 @@ pub struct Nursery {
     pub contended: bool,
     /// How long mutators took to zero a MB of blocks, in nanoseconds; 0 when they zeroed none.
     pub block_ns: u64,
-    /// The same for stores that pass the caches by, as measured once; 0 when they were not.
+    /// How long that takes with stores that pass the caches by, as measured once; 0 when it was not measured.
     pub past_ns: u64,
 }
 
@@ -116,25 +116,25 @@ const DESIGNS: [Mode; 5] = [
     Mode::Concurrent,
     Mode::NonTemporal,
 ];
-/// So many nurseries are between two trials of a design at first; each lost trial doubles that.
+/// How many nurseries are between two trials of a design at first; each lost trial doubles the number.
 const FIRST_INTERVAL: u32 = 8;
-/// And at most so many while it lost by little, or never counted.
+/// How many at most, while the design lost by little, or no trial of it ever counted.
 const LONGEST_INTERVAL: u32 = 64;
-/// And so many when it lost by more than [`FAR`].
+/// How many at most when it lost by more than [`FAR`].
 const LONGEST_INTERVAL_FAR: u32 = 256;
-/// A new best design is compared with the one before it after so many nurseries.
+/// A new best design is compared with the one before it after this many nurseries.
 const SECOND_THOUGHT: u32 = 3;
-/// A design is better if it takes less than so many thousandths of the best one's time in the mean of some trials.
+/// A design is better if it takes less than this many thousandths of the best one's time in the mean of some trials.
 const WINS: u64 = 970;
-/// Or in a single one.
+/// It is better, too, if it takes less than this many thousandths in a single trial.
 const WINS_AT_ONCE: u64 = 880;
-/// It has lost for long if it takes more than so many.
+/// It has lost for long if it takes more than this many thousandths.
 const FAR: u64 = 1080;
-/// So many trials make the mean; older ones count less.
+/// How many trials make the mean; older ones count less.
 const REMEMBERED: u64 = 4;
-/// The program has changed when the best design's cost did, by one part in so many.
+/// The program has changed when the best design's cost did, by one part in this many.
 const CHANGES: u64 = 4;
-/// For so many nurseries in a row.
+/// For how many nurseries in a row the cost must have changed.
 const CHANGED: u32 = 2;
 /// A smaller nursery says nothing.
 const LEAST_ALLOCATED: usize = 256 << 10;
@@ -215,7 +215,7 @@ pub struct Trials {
 enum Step {
     /// The nursery that was just used up had the best design.
     Best,
-    /// It had the candidate; the one before cost so much.
+    /// It had the candidate; the nursery before it cost `before`.
     Tries { candidate: usize, before: u64 },
     /// It had the best design again.
     Compares {

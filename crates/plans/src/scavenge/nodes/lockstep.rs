@@ -1,10 +1,10 @@
-//! Workers in lockstep (option `lockstep`): one thread does the work of all workers of a trace, each in its turn so many
-//! objects, in an order that a seed decides. So what is counted of 48 workers by memory node is what a page policy does,
-//! the same in each run, and not what the scheduler of a host with two processors makes of it.
+//! Workers in lockstep (option `lockstep`): one thread does the work of all workers of a trace, in turns of some
+//! objects each, in an order that a seed decides. So what is counted of 48 workers by memory node is what a page policy
+//! does, the same in each run, and not what the scheduler of a host with two processors makes of it.
 //!
-//! A turn is what a worker does of its own (`trace.rs`), cut off after so many objects; a task is a turn whatever it
-//! holds. Helpers are not called: no two workers race for an object. What the workers do outside of traces, sliding for
-//! one, is done as ever.
+//! A turn is what a worker does of its own (`trace.rs`), cut off after as many objects as the option says; a task is a
+//! turn whatever it holds. Helpers are not called: no two workers race for an object. What the workers do outside of
+//! traces, sliding for one, is done as ever.
 //!
 //! The leader runs it.
 

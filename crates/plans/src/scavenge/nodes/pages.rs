@@ -2,14 +2,14 @@
 //! memory from, and how fragments get the memory that they lack.
 //!
 //! A fragment has addresses for all of its space, and memory for as much as its node's threads took so far; one counter
-//! governs what all of them have (I7, `spaces/src/precise/fragmented.rs`). A thread whose node has used up the last of it
-//! takes what it needs from the nearest fragment, so no collection comes before the space's bytes are used up; and after
+//! governs what all of them have (I7, `spaces/src/precise/fragmented.rs`). A thread whose node has used up the last of
+//! it takes what it needs from the nearest fragment. So no collection comes before the space's bytes are used up. After
 //! the next collection what fragments have and did not need goes back to the system, and is any node's again.
 //!
 //! Under `fragmented-fixed` each fragment has an equal share of its space, as in Parallel Scavenge, where the fragments
-//! lie side by side: when the space changes its size the borders between them move, and pages that come to another node
-//! are given back and placed anew. Here fragments do not touch each other; as many pages are given back and placed
-//! anew as would be there, so that it costs the same, and they are counted (section 3.3).
+//! lie side by side. When the space changes its size, the borders between them move there, and pages that come to
+//! another node are given back and placed anew. Here fragments do not touch each other; as many pages are given back
+//! and placed anew as would be there, so that it costs the same, and they are counted (section 3.3).
 
 use core::ptr::NonNull;
 

@@ -74,13 +74,13 @@ pub(in crate::scavenge) struct Mail {
 }
 
 impl Mail {
-    /// For so many workers at these homes; `None` when the system gives no memory.
+    /// For `workers` workers at these homes; `None` when the system gives no memory.
     pub fn new(workers: usize, nodes: usize, homes: Homes) -> Option<Mail> {
         // Each worker fills one for each node while as many are under way.
         let batches = 2 * workers * nodes;
         let bytes = memory::whole_pages(batches * size_of::<BatchMemory>())?;
         let memory = memory::map(bytes)?;
-        // SAFETY: zeroed memory for so many, which lasts as long as the boxes.
+        // SAFETY: zeroed memory for `batches` batches, which lasts as long as the boxes.
         let mut boxes = unsafe { Mailboxes::from_raw(memory.cast(), batches, nodes) };
         let mut colleagues = [0; MAX_WORKERS];
         for worker in 0..workers {
@@ -118,7 +118,7 @@ impl Mail {
 
 impl Drop for Mail {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped so much, and no phase uses the boxes any more.
+        // SAFETY: `new` mapped this memory, and no phase uses the boxes any more.
         unsafe { memory::unmap(self.memory.0, self.memory.1) };
     }
 }

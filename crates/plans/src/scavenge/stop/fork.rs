@@ -105,7 +105,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// So many rounds take about a tenth of a second.
+    /// How many rounds take about a tenth of a second.
     const OVERDUE: u32 = model_size(1000, 2) as u32;
 
     /// No time was spent yet.

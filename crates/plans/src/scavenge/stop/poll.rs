@@ -192,7 +192,7 @@ impl PollGate {
         self.word.load(Ordering::Acquire) & (STOP | COUNT) == STOP | standing
     }
 
-    /// In a forked child, which has one thread: the gate is open, with so many inside.
+    /// In a forked child, which has one thread: the gate is open, with `inside` mutators inside.
     pub fn reset_after_fork(&self, inside: u32) {
         self.word.store(inside, Ordering::Relaxed);
         self.standing.store(0, Ordering::Relaxed);

@@ -5,8 +5,8 @@
 //! phase is over.
 //!
 //! # Invariants
-//! - An object is made grey once, by the worker that won it, and an item is pushed again only after it was stolen from
-//!   a deque: one at a time, onto an empty stack, which begins in its first segment again. So the arena is never
+//! - An object is made grey once, by the worker that won it. An item is pushed again only after it was stolen from a
+//!   deque: one at a time, onto an empty stack, which begins in its first segment again. So the arena is never
 //!   exhausted.
 //! - A segment belongs to the worker that took it. The leader takes all of them back between phases.
 
@@ -26,7 +26,7 @@ pub(in crate::scavenge) const SEGMENT_ITEMS: usize = 4094;
 const MOST_SHARED: usize = 256;
 /// With fewer items on its stack a worker shares nothing.
 const FEW_ITEMS: usize = 8;
-/// After a collection the arena keeps so many bytes of memory for each worker.
+/// How many bytes of memory the arena keeps after a collection for each worker.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// A grey object, or a chunk of a grey array.
@@ -87,8 +87,8 @@ unsafe impl Sync for Arena {}
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// For `items` items on the stacks of so many workers, of which each has one for spines beside the other; `None` when
-    /// the system gives no memory.
+    /// For `items` items on the stacks of `workers` workers, of which each has one for spines beside the other; `None`
+    /// when the system gives no memory.
     pub fn new(workers: usize, items: usize) -> Option<Arena> {
         let count = items.div_ceil(SEGMENT_ITEMS) + 2 * workers;
         Some(Arena {
@@ -134,7 +134,7 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         let bytes = memory::whole_pages(self.count * size_of::<Segment>()).unwrap_or(0);
-        // SAFETY: `new` mapped so much.
+        // SAFETY: `new` mapped room for `count` segments, and no stack uses them any more.
         unsafe { memory::unmap(self.segments.cast(), bytes) };
     }
 }

@@ -246,7 +246,7 @@ unsafe impl Sync for Engine {}
 unsafe impl Send for Engine {}
 
 impl Engine {
-    /// States for so many workers, which belong to these memory nodes. There is room for `items` grey items, all
+    /// States for `workers` workers, which belong to these memory nodes. There is room for `items` grey items, all
     /// workers' together; `None` when the system gives no memory.
     pub fn new(workers: usize, homes: Homes, items: usize, order: TraceOrder) -> Option<Engine> {
         let arena = Box::new(Arena::new(workers, items)?);
@@ -295,7 +295,7 @@ impl Engine {
         self.states.len()
     }
 
-    /// The workers of so many nodes send to each other from now on; `None` when the system gives no memory.
+    /// The workers of `nodes` nodes send to each other from now on; `None` when the system gives no memory.
     pub fn segregate(&mut self, nodes: usize) -> Option<()> {
         self.mail = Some(Mail::new(self.workers(), nodes, self.homes)?);
         Some(())
@@ -352,7 +352,7 @@ impl Drop for Engine {
         drop(unsafe { Box::from_raw(self.arena.as_ptr()) });
         let bytes = self.deques.len() * DEQUE_ITEMS * size_of::<AtomicU64>();
         self.deques.clear();
-        // SAFETY: `new` mapped so much, and the deques are gone.
+        // SAFETY: `new` mapped a ring for each deque, and the deques are gone.
         unsafe { memory::unmap(self.rings, memory::whole_pages(bytes).unwrap_or(bytes)) };
     }
 }
@@ -518,7 +518,7 @@ impl Run<'_> {
         }
     }
 
-    /// The same in segregated spaces.
+    /// The work of a worker in segregated spaces.
     fn work_apart(&self, worker: &Worker<'_>, mail: &Mail) {
         let colleagues = mail.colleagues(worker.index());
         let mut outbox = Outbox::default();
@@ -578,7 +578,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Turns of so many objects.
+    /// Turns of `lockstep` objects.
     fn in_turns(lockstep: u32) -> Lockstep {
         let options = Options {
             lockstep,
@@ -711,7 +711,7 @@ mod tests {
         assert!(own > 0, "the other worker of the node helps");
     }
 
-    /// Each task sends so many messages to the other node, and each message makes an item grey there.
+    /// Each task sends `count` messages to the other node, and each message makes an item grey there.
     struct Letters {
         count: u64,
         scanned: AtomicUsize,
@@ -744,7 +744,7 @@ mod tests {
         }
     }
 
-    /// Room as a heap of 4 MB has for so many workers on two nodes.
+    /// Room as a heap of 4 MB has for `workers` workers on two nodes.
     fn segregated(workers: usize) -> Engine {
         let homes = Homes::new(&Topology::synthetic(2, 2));
         let items = (4 << 20) / 16 + workers * MOST_WAITING;

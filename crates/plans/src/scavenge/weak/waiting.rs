@@ -11,8 +11,8 @@
 //!    reaches an object from now on, in this phase or in a later one, looks up which entries wait for it
 //!    ([`Watch::won`]). Their values are traced and lead to more keys, until nothing is left.
 //!
-//! No entry is missed: if its key was reached before phase 2 began, the second look sees that, since the end of a phase
-//! is ordered before the next one; if not, then one worker wins the key later (I4), and finds the entry, since
+//! No entry is missed. If its key was reached before phase 2 began, the second look sees that, since the end of a phase
+//! is ordered before the next one. If not, then one worker wins the key later (I4), and finds the entry, since
 //! registering had ended. It may be found in both ways, and both make the same value live, which happens once. In a
 //! single phase the worker that registers and the one that reaches the key would each have to write first and then
 //! read, with a full fence at each object that is reached; `tests/loom_ephemerons.rs` has both.
@@ -37,10 +37,10 @@ use crate::scavenge::trace::WorkerState;
 
 /// Values that are traced before other work is looked at: enough to share with other workers.
 const BATCH: usize = 64;
-/// The table has room for so many at least.
+/// How many entries the table has room for at least.
 const LEAST_ENTRIES: usize = 1024;
 
-/// Keys in the same so many bytes have neighbouring buckets.
+/// The keys in a chunk of this many bytes have neighbouring buckets.
 const CHUNK_BYTES: usize = 512;
 /// Each object there has one of its own.
 const CHUNK_BUCKETS: usize = CHUNK_BYTES / LEAST_BYTES;
@@ -233,7 +233,7 @@ impl Memory {
         entries * (SPARSE * size_of::<AtomicU32>() + size_of::<Entry>())
     }
 
-    /// Leader: an empty table for so many entries, or none when the system gives no memory.
+    /// Leader: an empty table for `entries` entries, or none when the system gives no memory.
     pub fn table(&mut self, entries: usize) -> Option<Waiting<'_>> {
         let wanted = entries.max(LEAST_ENTRIES).next_power_of_two();
         if self.entries < wanted {
@@ -245,8 +245,9 @@ impl Memory {
         if faults::armed(FaultPoint::EphemeronTable) {
             return None;
         }
-        // SAFETY: the mapping has room for so many entries, and the buckets after them. Whatever the memory holds, it
-        // is atomics. The table borrows this value, so nobody else has them.
+        // SAFETY: the mapping has room for `self.entries` entries and for the buckets after them, and neither `entries`
+        // nor `wanted` is more. Whatever the memory holds, it is atomics. The table borrows this value, so nobody else
+        // has them.
         let (all, buckets) = unsafe {
             let all = start.cast::<Entry>();
             let buckets = all.add(self.entries).cast::<AtomicU32>();
@@ -261,7 +262,7 @@ impl Memory {
 
     fn release(&mut self) {
         if let Some(start) = self.start.take() {
-            // SAFETY: `table` mapped so much, and no table borrows it.
+            // SAFETY: `table` mapped room for `entries` entries and their buckets, and no table borrows it.
             unsafe { memory::unmap(start, Memory::bytes(self.entries)) };
         }
         self.entries = 0;

@@ -21,9 +21,9 @@ const PATIENCE: u32 = 60;
 pub struct Design {
     /// How many threads there are.
     pub threads: usize,
-    /// Each has every n-th block for itself, rather than the next that nobody has taken.
+    /// Whether each thread has every n-th block for itself, rather than the next that nobody has taken.
     pub is_static: bool,
-    /// They keep a bounded lead, so mutators tell them of each buffer.
+    /// Whether the threads keep a bounded lead, so that mutators tell them of each buffer.
     pub has_lead: bool,
     /// Rounds in which one that is far enough ahead spins before it sleeps.
     pub spins: u32,
@@ -65,7 +65,7 @@ pub struct Ahead {
 /// What a zeroing thread does next.
 enum Next<'a> {
     Block,
-    /// It is far enough ahead, and spins first: so many steps were made before it looked.
+    /// It is far enough ahead, and spins first: this many steps were made before it looked.
     Spin(u32),
     /// It has spun in vain, or spinning lately was.
     Sleep(Drowsy<'a>),

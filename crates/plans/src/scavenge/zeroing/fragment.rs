@@ -57,7 +57,7 @@ impl ZeroingFragment {
     /// The states of the blocks.
     pub fn states(&self) -> &[AtomicU8] {
         match self.states {
-            // SAFETY: `new` mapped so many, zero at first, and they last as long as this.
+            // SAFETY: `new` mapped `count` bytes, zero at first, and they last as long as this.
             Some((first, count)) => unsafe { core::slice::from_raw_parts(first.as_ptr(), count) },
             None => &[],
         }
@@ -137,7 +137,7 @@ impl ZeroingFragment {
 impl Drop for ZeroingFragment {
     fn drop(&mut self) {
         if let Some((states, count)) = self.states {
-            // SAFETY: `new` mapped so many bytes.
+            // SAFETY: `new` mapped `count` bytes, rounded up to whole pages.
             unsafe { memory::unmap(states.cast(), memory::whole_pages(count).unwrap_or(count)) };
         }
     }

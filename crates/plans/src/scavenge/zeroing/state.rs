@@ -215,7 +215,7 @@ impl Zeroing {
         });
     }
 
-    /// Nanoseconds of so many ticks.
+    /// Nanoseconds of `ticks` ticks.
     pub(super) fn nanoseconds(&self, ticks: u64) -> u64 {
         let passed = clock::ticks_since(self.began.0).max(1);
         let ns = clock::monotonic_ns() - self.began.1;

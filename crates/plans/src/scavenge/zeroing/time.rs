@@ -1,6 +1,6 @@
 //! What zeroing takes of the processors. A thread that zeroes may lose its processor in the middle, to its neighbours
-//! or to the hypervisor's, and the time until it comes back is not zeroing's: so what counts is the thread's processor
-//! time, as in the paper's DirectZeroingCost (OOPSLA 2011, section 4.3), where both sides of the share are.
+//! or to the hypervisor's, and the time until it comes back is not zeroing's. So what counts is the thread's processor
+//! time, as on both sides of the share in the paper's DirectZeroingCost (OOPSLA 2011, section 4.3).
 //!
 //! The kernel's clock of a thread is a system call, as long as zeroing a block. So one piece for each [`INTERVAL`]
 //! bytes is timed by the time-stamp counter, which goes on while the thread has no processor. A sample slower than any
@@ -14,11 +14,11 @@ use gleaner_os::clock;
 
 use super::zeroed::Zeroed;
 
-/// A thread times one piece for so many bytes that it zeroes: each block, or one of many windows.
+/// A thread times one piece for each this many bytes that it zeroes: each block, or one of many windows.
 const INTERVAL: u64 = 32 << 10;
 
-/// The longest time, in nanoseconds, in which zeroing so many bytes is believed without asking the kernel: 1 GB/s, and
-/// two microseconds for an interrupt.
+/// The longest time, in nanoseconds, that zeroing `bytes` bytes is believed to take without asking the kernel: 1 GB/s,
+/// and two microseconds for an interrupt.
 const fn believed_ns(bytes: usize) -> u64 {
     2000 + bytes as u64
 }

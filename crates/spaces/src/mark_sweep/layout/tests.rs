@@ -24,7 +24,7 @@ fn what_is_reserved_by_itself_shares_no_upper_half_of_a_word_with_others() {
     }
     let mut small = Layout::reserve(SMALLEST_SPAN, false).unwrap();
     assert_eq!((small.table.span, small.ahead), (SMALLEST_SPAN, 0));
-    // SAFETY: as above.
+    // SAFETY: a heap that nobody uses.
     unsafe { small.unmap() };
 }
 
@@ -97,7 +97,7 @@ fn addresses_are_given_back_once_and_taken_again_in_pieces() {
     );
 }
 
-/// A heap that is mapped in pieces, of which so many free runs may be torn.
+/// A heap that is mapped in pieces, of which `most_torn` free runs may be torn.
 fn in_pieces(most_torn: usize) -> Layout {
     let mut layout = Layout::in_pieces(SMALLEST_SPAN, false).unwrap();
     layout.most_torn = most_torn;
@@ -129,7 +129,7 @@ fn descriptors_are_mapped_with_their_blocks() {
     }
 }
 
-/// Each hole makes two mappings of one, of which the kernel allows so many.
+/// Each hole makes two mappings of one, and the kernel limits the number of mappings.
 #[test]
 fn the_longest_free_runs_are_torn_and_no_more_than_may_be() {
     let mut layout = in_pieces(2);

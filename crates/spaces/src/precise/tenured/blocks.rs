@@ -59,7 +59,7 @@ struct Lists {
     sorted: usize,
     /// Blocks below were swept by the last marking.
     swept: usize,
-    /// No block has room for so many bytes, or more.
+    /// No block has a hole of this many bytes, or of more.
     hopeless: usize,
 }
 

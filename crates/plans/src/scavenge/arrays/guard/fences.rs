@@ -25,7 +25,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Where the spine of an array with so many bytes of elements is allocated.
+    /// Where the spine of an array with `elements` bytes of elements is allocated.
     pub fn spine_place(&self, elements: usize) -> Place {
         if self.model.pieces.is_fenced() {
             Place::Fenced(elements.next_multiple_of(PAGE_BYTES))
@@ -96,7 +96,7 @@ unsafe fn describe<F: SlotFormat>(owner: *const (), access: Access, out: &mut dy
     true
 }
 
-/// So many events are written.
+/// How many events are written.
 const LAST: usize = 8;
 
 fn write_last(events: &Ring, out: &mut dyn Write) {

@@ -37,7 +37,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Whether an array of a type, with so many bytes of elements, is cut where it is not pinned, or would be.
+    /// Whether an array of a type, with `bytes` bytes of elements, is cut where it is not pinned, or would be.
     fn is_large(&self, id: TypeId, bytes: usize) -> bool {
         // SAFETY: the callers have found an array of that type in this heap.
         let may_be_cut = unsafe { self.model.types.element_of(id) };
@@ -49,7 +49,7 @@ impl<F: SlotFormat> Scavenge<F> {
         bytes > self.config.report.first_n && may_be_cut.is_some_and(|(_, slots)| kinds_fit(slots))
     }
 
-    /// The calling mutator has allocated an array, whose object takes so many bytes.
+    /// Notes that the calling mutator has allocated an array, whose object takes `taken` bytes.
     pub fn note_array(&self, mutator: &Mutator, id: TypeId, length: u32, taken: usize) {
         let Some((log2, _)) = self.elements_of(id) else {
             return;
@@ -67,12 +67,12 @@ impl<F: SlotFormat> Scavenge<F> {
         self.uncounted.fetch_add(beyond, Ordering::Relaxed);
     }
 
-    /// The calling mutator copies so many bytes between offsets of arrays.
+    /// Notes that the calling mutator copies `bytes` bytes between offsets of arrays.
     pub fn note_copy(&self, mutator: &Mutator, from: usize, to: usize, bytes: usize) {
         mutator.tally(|tally| tally.note_copy(&self.config.report, from, to, bytes));
     }
 
-    /// Collects everything, for a census, if so much was allocated since the last one as option `array-report` says.
+    /// Collects everything, for a census, if as much was allocated since the last one as option `array-report` says.
     pub(in crate::scavenge) fn census_if_due(&self, mutator: &Mutator) {
         let most = self.config.options.array_report;
         if most == 0 {

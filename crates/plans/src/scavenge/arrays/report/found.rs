@@ -33,7 +33,7 @@ pub struct Living {
 }
 
 impl Living {
-    /// And these.
+    /// Adds what else lives.
     pub fn add(&mut self, other: &Living) {
         self.arrays += other.arrays;
         self.bytes += other.bytes;
@@ -72,7 +72,7 @@ pub(in crate::scavenge) struct Censuses {
     pub(super) types: Vec<(Living, Living)>,
     /// What mutators did that are gone.
     pub(super) gone: Option<Tally>,
-    /// And the bytes that they had allocated.
+    /// The bytes that these mutators had allocated.
     pub(super) gone_bytes: u64,
 }
 

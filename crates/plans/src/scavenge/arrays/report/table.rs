@@ -15,7 +15,7 @@ pub struct Composition {
     pub allocated: u64,
     /// Of these, the share of arrays.
     pub arrays_allocated: f64,
-    /// And of arrays without references.
+    /// Of these, the share of arrays without references.
     pub numbers_allocated: f64,
     /// Bytes that lived, in the mean of the censuses.
     pub heap: f64,
@@ -23,13 +23,13 @@ pub struct Composition {
     pub arrays_in_heap: f64,
     /// Elements that were read or written by code that counts.
     pub accesses: u64,
-    /// Of these, the share that was written within the first N bytes.
+    /// The share of the accesses that were stores within the first N bytes.
     pub stores_within: f64,
-    /// That was written beyond.
+    /// The share that were stores beyond them.
     pub stores_beyond: f64,
-    /// That was read within the first N bytes.
+    /// The share that were loads within the first N bytes.
     pub loads_within: f64,
-    /// That was read beyond.
+    /// The share that were loads beyond them.
     pub loads_beyond: f64,
     /// Bytes that copies from array to array wrote.
     pub copied: u64,
@@ -131,7 +131,7 @@ fn mb(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-/// A number with so many digits behind the point. (What the library has for that takes 18 KB of each embedder.)
+/// A number with `DIGITS` digits behind the point. (What the library has for that takes 18 KB of each embedder.)
 struct Fixed<const DIGITS: usize>(f64);
 
 impl<const DIGITS: usize> fmt::Display for Fixed<DIGITS> {

@@ -1,4 +1,4 @@
-//! Quarantine (`quarantine=N`): where eden and the survivor spaces were is without access for N collections, so that a
+//! Quarantine (`quarantine=N`): where eden and the survivor spaces were is without access for N collections. So a
 //! reference that was kept outside of a root slot faults at its first use, with a message that says which collection
 //! evacuated the place.
 //!

@@ -18,7 +18,7 @@ fn nursery(mode: Mode, ns_per_mb: u64) -> Nursery {
     }
 }
 
-/// Runs so many nurseries that cost what `cost` says. How many there were of each design, and the last decision.
+/// Runs `nurseries` nurseries that cost what `cost` says. How many there were of each design, and the last decision.
 fn run(
     trials: &mut Trials,
     nurseries: usize,
@@ -68,7 +68,7 @@ fn random(seed: u64, number: usize, below: u64) -> u64 {
 /// each design, in thousandths of the pace.
 struct Program {
     phases: Vec<(usize, u64, [u64; 5])>,
-    /// By so many thousandths a nursery is faster or slower by chance.
+    /// By how many thousandths a nursery is faster or slower by chance, at most.
     noise: u64,
     seed: u64,
 }

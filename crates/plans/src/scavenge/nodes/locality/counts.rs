@@ -20,11 +20,11 @@ pub type ByNode = [u64; MOST_NODES];
 pub struct Counts {
     /// Objects whose references were visited; of an old one, once for each dirty card.
     pub scanned: ByNode,
-    /// Those of them that are in the young spaces.
+    /// The scanned objects that are in the young spaces.
     pub scanned_young: ByNode,
     /// Objects that were copied within the young generation, by where they lay.
     pub copied_from: ByNode,
-    /// The same objects, by where they lie now.
+    /// The objects of `copied_from`, by where they lie now.
     pub copied: ByNode,
     /// Objects that were promoted, by where they lie now.
     pub promoted: ByNode,
@@ -115,7 +115,7 @@ impl Locality {
 
     pub(super) fn owners(&self) -> &[AtomicU8] {
         match self.owners {
-            // SAFETY: `new` mapped so many, zero at first, and they last as long as this.
+            // SAFETY: `new` mapped `count` bytes, zero at first, and they last as long as this.
             Some((first, count)) => unsafe { core::slice::from_raw_parts(first.as_ptr(), count) },
             None => &[],
         }
@@ -178,7 +178,7 @@ impl Locality {
 impl Drop for Locality {
     fn drop(&mut self) {
         if let Some((owners, count)) = self.owners {
-            // SAFETY: `new` mapped so many bytes.
+            // SAFETY: `new` mapped `count` bytes, rounded up to whole pages.
             unsafe { memory::unmap(owners.cast(), memory::whole_pages(count).unwrap_or(count)) };
         }
     }
