@@ -377,14 +377,9 @@ impl<F: Code, T: Number> Numbers<F, T> {
         fill: impl FnOnce(&Mutator, &mut [T]),
     ) -> Allocated {
         mutator.count_elements_in::<In<F::Arrays, T>>(Access::Store, 0, length);
-<<<<<<< HEAD
-        // SAFETY: see the top of this file.
-        unsafe { mutator.allocate_array_by_window(self.id, length as u32, fill) }
-=======
         // SAFETY: the type is registered in this heap, with elements of `T`. What the workloads need afterwards is in a
         // frame.
-        unsafe { mutator.allocate_array_with(self.id, length as u32, fill) }
->>>>>>> d7c9fbc11fe4038661689e9aae0a79630c179f3b
+        unsafe { mutator.allocate_array_by_window(self.id, length as u32, fill) }
     }
 
     /// How many elements.
