@@ -307,7 +307,7 @@ fn measure_all(cells: &mut [Cell], grounds: &mut Grounds, rounds: u32) -> Result
                 _ => &mut grounds.cut,
             };
             let passes = std::mem::replace(&mut cell.task.passes, 1);
-            // SAFETY: `cells` made the task for the kernel, as it asks.
+            // SAFETY: `cells` made the task for the kernel, as [`Kernel`] asks.
             black_box(unsafe { (cell.kernel)(&mut ground.mutator, &cell.task) }.map_err(failed)?);
             cell.task.passes = passes;
             let start = Instant::now();
@@ -325,7 +325,7 @@ fn measure_all(cells: &mut [Cell], grounds: &mut Grounds, rounds: u32) -> Result
 /// What is measured: callgrind knows it by its name (`instructions.rs`).
 #[inline(never)]
 fn measured(kernel: Kernel, mutator: &mut Mutator, task: &Task) -> Result<()> {
-    // SAFETY: `cells` made the task for the kernel, as it asks.
+    // SAFETY: `cells` made the task for the kernel, as [`Kernel`] asks.
     black_box(unsafe { kernel(mutator, task) }.map_err(failed)?);
     Ok(())
 }

@@ -27,7 +27,7 @@ impl Processors {
         self.0.contains(&processor)
     }
 
-    /// Adds one.
+    /// Adds a processor.
     pub fn insert(&mut self, processor: usize) {
         self.0.insert(processor);
     }

@@ -74,7 +74,7 @@ impl Default for Lead {
 
 impl Lead {
     gleaner_base::sync_const_fn! {
-        /// Nobody sleeps.
+        /// A lead for which nobody sleeps yet.
         pub fn new() -> Self {
             Self {
                 steps: AtomicU32::new(0),

@@ -64,7 +64,7 @@ impl Default for BatchMemory {
 }
 
 impl BatchMemory {
-    /// Without words.
+    /// A batch without words.
     pub fn new() -> Self {
         Self {
             next: AtomicU32::new(NONE),

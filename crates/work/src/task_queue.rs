@@ -65,7 +65,7 @@ impl Default for TaskQueue {
 
 impl TaskQueue {
     gleaner_base::sync_const_fn! {
-        /// Without tasks.
+        /// A queue without tasks.
         pub fn new(policy: options::TaskQueue) -> Self {
             Self {
                 next: AtomicU64::new(0),

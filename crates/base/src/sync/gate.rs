@@ -43,7 +43,7 @@ impl Gate {
         }
     }
 
-    /// Goes out.
+    /// The calling thread leaves the gate.
     pub fn leave(&self) {
         // Release: partner of the Acquire in `close`; what was done inside is over for the thread that closes.
         let before = self.word.fetch_sub(1, Ordering::Release);

@@ -7,7 +7,7 @@
 
 /// Bytes that are next to none: a collection takes about as long for fewer.
 const LEAST_FOUND: usize = 16 << 10;
-/// How many collections lie between two trials: at first, after a good one ([`SOON`]), and at most ([`SELDOM`]).
+/// How many collections lie between two trials: at first, after a good one (`SOON`), and at most ([`SELDOM`]).
 pub const FIRST: u32 = 8;
 const SOON: u32 = 2;
 /// See [`FIRST`].

@@ -220,7 +220,7 @@ impl BlockTable {
     pub fn described_at(&self, word: usize) -> Option<BlockIndex> {
         let index = self.index_of(Address::new(word));
         let is_described = index < self.large_start
-            // SAFETY: a word before the descriptor table, which stays mapped. What it says was mapped before it was said.
+            // SAFETY: a word before the descriptor table, which stays mapped. What the word names was mapped first.
             || index < unsafe { (*self.described).load(Ordering::Acquire) };
         is_described.then_some(index)
     }

@@ -45,7 +45,7 @@ impl Kind {
     /// The kinds of the nursery.
     pub const YOUNG: [Kind; 3] = [Kind::Eden, Kind::Survivor(0), Kind::Survivor(1)];
 
-    /// For messages.
+    /// The name of the kind, for messages.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Pinned => "pinned",
@@ -85,7 +85,7 @@ pub struct Regions<'a> {
 }
 
 impl<'a> Regions<'a> {
-    /// One alone.
+    /// A list of one region.
     pub fn of(kind: Kind, node: usize, space: &'a BumpRegion) -> Regions<'a> {
         Regions {
             list: [Region { kind, node, space }; MOST_REGIONS],

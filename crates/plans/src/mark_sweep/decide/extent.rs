@@ -74,7 +74,7 @@ impl Extent {
         matches!(self, Extent::New(_) | Extent::SteppedNew(_))
     }
 
-    /// Why.
+    /// Why it was decided so, for the event log.
     pub fn reason(self) -> &'static str {
         match self {
             Extent::New(reason)

@@ -37,7 +37,7 @@ pub struct Decision {
 /// Large objects may take as many bytes as one part of eden in this many at least: fewer are not worth a scavenge.
 const LEAST_LARGE: usize = 8;
 
-/// Decides.
+/// Decides whether the next collection is of everything, and how much young large objects may take before it.
 pub fn next_extent(found: &Measurements) -> Decision {
     let least_large = found.eden / LEAST_LARGE;
     let promoted = found.promoted_lately;

@@ -82,7 +82,7 @@ pub const SMALL: usize = 128 << 20;
 /// With less the young generation is larger than it need be.
 const LITTLE: usize = 5;
 
-/// Decides.
+/// Decides the sizes of the generations until the next collection.
 pub fn next_sizes(found: &Measurements) -> Decision {
     let (wanted, reason) = if !found.scavenging {
         let grows = found.scavenge_share.max(found.full_share) > GOAL;

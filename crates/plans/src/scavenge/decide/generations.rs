@@ -93,7 +93,7 @@ const LONGEST_PATIENCE: u64 = 1 << 20;
 /// Collecting everything must save this many tenths of the cost of scavenging.
 const SAVED: u128 = 2;
 
-/// Decides.
+/// Decides whether there are scavenges until the next full collection, or everything is collected each time.
 pub fn decide(memory: &mut Memory, found: &Measurements) -> Decision {
     let (scavenging, reason) = match (found.scavenging, found.was_full) {
         (true, true) => leave_out(memory, found),
