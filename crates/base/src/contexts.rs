@@ -64,6 +64,10 @@ impl WorldStopped<'_> {
         WorldStopped { stop: PhantomData }
     }
 
+    /// The mutators are about to go on: what borrowed the proof is gone.
+    #[inline(always)]
+    pub const fn end(self) {}
+
     /// Nobody else gets the allocator's lock while the world is stopped.
     #[inline(always)]
     pub const fn allocator(&mut self) -> AllocatorLocked<'_> {

@@ -315,7 +315,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Ends what [`Scavenge::stop`] began.
     pub(super) fn resume(&self, state: &State, world: WorldStopped<'_>) {
-        drop(world);
+        world.end();
         collecting::resume(&self.gate, state.mutators.polls());
     }
 

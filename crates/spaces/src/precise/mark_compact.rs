@@ -364,8 +364,8 @@ mod tests {
         let regions = listed([&old, young[0], young[1], young[2]]);
         // SAFETY: there is only this thread.
         let Planned { ends, lived } = unsafe { plan.make(&mut stopped(), &marks, &regions) };
-        // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
         let mut world = stopped();
+        // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
         unsafe {
             let segments = plan.segments(&mut world, regions);
             (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
@@ -419,8 +419,8 @@ mod tests {
         // SAFETY: there is only this thread.
         let Planned { ends, lived } = unsafe { plan.make(&mut stopped(), &marks, &list) };
         assert_eq!(lived[..3], [512, 1024, 1024]);
-        // SAFETY: there is only this thread, and no reference is to be updated.
         let mut world = stopped();
+        // SAFETY: there is only this thread, and no reference is to be updated.
         unsafe {
             let segments = plan.segments(&mut world, list);
             (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
@@ -471,8 +471,8 @@ mod tests {
         let size = |at: Address| sizes[&at.word()];
         // SAFETY: there is only this thread.
         let ends = unsafe { plan.make(&mut stopped(), &marks, &list) }.ends;
-        // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
         let mut world = stopped();
+        // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
         unsafe {
             let segments = plan.segments(&mut world, list);
             (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));

@@ -235,19 +235,13 @@ impl<F: SlotFormat + Word<Item = Value>> Raw<'_, F> {
     /// Something that an element is not.
     fn other_than(&self, kind: Kind, word: u64) -> u64 {
         match kind {
-            Kind::Values => Value::immediate(if word == Value::immediate(5).bits() {
-                6
-            } else {
-                5
-            })
-            .bits(),
+            Kind::Values => {
+                let is_five = word == Value::immediate(5).bits();
+                Value::immediate(5 + i64::from(is_five)).bits()
+            }
             Kind::Objects => {
-                let words = self
-                    .roots
-                    .iter()
-                    .map(|root| root.get())
-                    .chain([Value::NULL]);
-                let mut words = words.map(Value::bits).filter(|&other| other != word);
+                let roots = self.roots.iter().map(Cell::get).chain([Value::NULL]);
+                let mut words = roots.map(Value::bits).filter(|&other| other != word);
                 // Null or a root: one of them is another one, unless all roots are null.
                 words.next().unwrap_or(word)
             }

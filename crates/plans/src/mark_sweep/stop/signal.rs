@@ -131,7 +131,7 @@ pub fn stop_world<'a>(
 
 /// Every thread goes on.
 pub fn resume_world(world: &World, stopped: WorldStopped<'_>) {
-    drop(stopped);
+    stopped.end();
     world.resume();
 }
 
