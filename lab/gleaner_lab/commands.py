@@ -382,6 +382,10 @@ def with_limit(cell: Cell, options: Options) -> Cell:
     )
 
 
+#: The least heap of an experiment on tiny inputs, in bytes.
+TINY_MINIMUM = 8 << 20
+
+
 def _minimum(
     cell: Cell, experiment: Experiment, tools: Tools | None, known: dict[str, Any]
 ) -> Cell:
@@ -395,6 +399,9 @@ def _minimum(
     if isinstance(known[key], str):
         cause = f"{key}: it does not finish under any limit up to 64 GB: {known[key]}"
         return replace(cell, obstacle=cause)
+    if (cell.workload.size or experiment.size) == "tiny":
+        # Tiny inputs need hardly any heap: they only show that the experiment can be run.
+        known[key] = max(known[key], TINY_MINIMUM)
     if known[key] <= GRANULE:
         return replace(
             cell,
