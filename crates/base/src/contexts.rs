@@ -9,7 +9,7 @@
 //! That a thread may touch what belongs to the collection in progress needs no type of its own: the list of mutators
 //! and the collector's memory are lent by the lock that protects them.
 //!
-//! Each is made in one unsafe function, where the state begins that it stands for, and is dropped or given back where
+//! Each is made by an unsafe function, where the state begins that it stands for, and is dropped or given back where
 //! that state ends; the borrow checker sees to all that lies between. Nobody has one in safe code:
 //!
 //! ```compile_fail,E0133

@@ -21,10 +21,11 @@
  * object. It has m->slot_bytes bytes (8, or 4 with compressed references) and
  * holds a value: null (0), a reference, or a small integer (low bit 1).
  *
- * Only the thread of a mutator may pass it to a function. Functions that can
- * fail say how. A full heap is reported and never aborts the process. A mistake
- * that is noticed ends the process with one line on the standard error stream,
- * "gleaner: ..."; RUST_BACKTRACE=1 adds where it was made.
+ * Only the thread of a mutator may pass it to a function. If a function can
+ * fail, its comment says what it answers then. A full heap is reported and
+ * never aborts the process. A mistake that is noticed ends the process with one
+ * line on the standard error stream, "gleaner: ..."; RUST_BACKTRACE=1 adds
+ * where it was made.
  */
 #ifndef GLEANER_H
 #define GLEANER_H
@@ -37,8 +38,8 @@
 extern "C" {
 #endif
 
-/* The version of this interface, of the object header and of the published
-   fields. gleaner_interface() returns the version of the library that is
+/* One number is the version of this interface, of the header of objects and of
+   the published fields. gleaner_interface() returns that of the library that is
    linked. */
 #define GLEANER_INTERFACE 7
 uint32_t gleaner_interface(void);
@@ -55,9 +56,9 @@ typedef struct gleaner_heap gleaner_heap;
      GLEANER_ARRAYS_WHOLE  all arrays lie in one piece: nothing is tested;
      GLEANER_FIRST_N 4096  at least the first 4096 bytes of each array's
                            elements lie in one piece: N is a constant.
-   Other heaps are refused: gleaner_heap_new answers NULL with a message, and
-   gleaner_attach ends the process. With GLEANER_DEBUG defined, each access to
-   an element also checks the heap. */
+   A heap that is not as the macro says is refused: gleaner_heap_new answers
+   NULL with a message, and gleaner_attach ends the process. With GLEANER_DEBUG
+   defined, each access to an element also checks the heap. */
 #if defined GLEANER_ARRAYS_WHOLE && defined GLEANER_FIRST_N
 #error "define GLEANER_ARRAYS_WHOLE or GLEANER_FIRST_N"
 #endif
@@ -82,35 +83,42 @@ static inline size_t gleaner_known_first_n(void)
 }
 
 /* A field that is 0 has its default. A field accepts what the option of its
-   name accepts (docs/options.md; the name for `limit` is heap-limit). A bad
-   value is refused as it is for that option.
+   name accepts (docs/options.md; the name for `limit` is heap-limit), and
+   refuses what that option refuses.
 
-   Compressed references reach 16 GB of addresses, so the limit is then at most
-   13 GB. With arrays in pieces (option `arrays`), which have addresses of their
-   own, it is at most 7 GB. Large objects may fill the heap if its limit is at
-   most 7.5 GB (5 GB with arrays in pieces). Under a larger limit they may take
-   what 16 GB leave beside 33/32 of the limit: some 6.5 GB under a limit of 9
-   GB, and 2.5 GB under 13 GB. Small pinned objects may take all of the heap
-   that is not young, if the limit is at most 5 GB (3.5 GB with arrays in
-   pieces). They may take a quarter of a limit of up to 7 GB (4.5 GB with arrays
-   in pieces), and a thirty-third of a larger one. With option plan=naps or
-   quarantine, all these sizes are smaller. The default limit is never more than
-   the options allow. A limit that you set and that is too large is refused,
-   with a message that names the largest.
+   Compressed references reach 16 GB of addresses. The limit of a heap that has
+   them is therefore at most 13 GB. It is at most 7 GB with arrays in pieces
+   (option `arrays`), which have addresses of their own.
 
-   A heap reserves some six times its limit of addresses. Where the addresses of
-   a process are limited (ulimit -v), it reserves fewer, and leaves an eighth of
-   them to the program. It takes those of large objects as they are used, so
-   these may fill the heap if some 2.8 times its limit is left. Heaps with arrays
-   in pieces, and those on several memory nodes, reserve all: if fewer than some
-   four times the limit and 250 MB are left, large objects may take only a part
-   of the limit, as little as an eighth. */
+   What large objects may take of such a heap depends on the limit. If it is at
+   most 7.5 GB (5 GB with arrays in pieces), they may fill the heap. If it is
+   larger, they may take 16 GB minus 33/32 of the limit: some 6.5 GB under a
+   limit of 9 GB, and 2.5 GB under 13 GB.
+
+   What small pinned objects may take depends on the limit, too. If it is at
+   most 5 GB (3.5 GB with arrays in pieces), they may take all that is not
+   young. If it is larger, but at most 7 GB (4.5 GB with arrays in pieces), they
+   may take a quarter of it, and if it is larger still, a thirty-third.
+
+   With option plan=naps or quarantine, all these sizes are smaller. The default
+   limit is never more than the options allow. A limit that you set and that is
+   too large is refused, with a message that names the largest.
+
+   A heap reserves addresses for some six times its limit. Where the addresses
+   of a process are limited (ulimit -v), it reserves fewer, and leaves an eighth
+   of them to the program. It takes the addresses of large objects only as these
+   are used, so large objects may fill the heap if the process has addresses
+   left for some 2.8 times the heap's limit. Heaps with arrays in pieces, and
+   those on several memory nodes, reserve all their addresses at once. If fewer
+   than some four times the limit and 250 MB are left, large objects in them may
+   take only a part of the limit, which may be as little as an eighth. */
 struct gleaner_options {
     size_t limit;     /* bytes of all objects; default: a quarter of the
                          machine's memory, at most 8 GB */
-    size_t young;     /* bytes of the young generation; default: a third of the
-                         limit, at most 64 MB, and the heap resizes it (with
-                         option resize=off: a third, and it stays) */
+    size_t young;     /* bytes of the young generation at first; the heap
+                         resizes it. Default: a third of the limit, at most 64
+                         MB. With option resize=off it keeps its size, and the
+                         default is a third of the limit */
     uint32_t workers; /* most threads that collect; default: one for each
                          processor, up to 16 */
     uint32_t tlab;    /* bytes of a mutator's buffer; default: 32 KB */
@@ -148,9 +156,9 @@ bool gleaner_heap_free(gleaner_heap *heap);
 
 /* ---- types --------------------------------------------------------------- */
 
-/* The number of a type. A registration that fails answers 0, which no object
-   may have as its type, and `message`, where there is one, says why. Types last
-   as long as the heap. */
+/* The number of a type. A registration that fails answers 0, which is no type,
+   and writes the reason to `message`, if the function has one and it is not
+   NULL. Types last as long as the heap. */
 typedef uint32_t gleaner_type;
 
 /* Objects of `bytes` bytes, which include the 8 bytes of the header. Their
@@ -193,9 +201,9 @@ gleaner_type gleaner_tailed(gleaner_heap *heap, const struct gleaner_tail *tail,
    bytes. They follow no pointer to anything that a finalizer frees.
 
    They give the same answer each time. `trace` visits each slot exactly once.
-   `size` returns the size with which the object was allocated; what it reads
-   must be written before the first allocation or poll after the object's own
-   allocation. */
+   `size` returns the size with which the object was allocated. What `size`
+   reads must be written after the object is allocated, and before the next
+   allocation or poll. */
 struct gleaner_visitor {
     void (*visit)(struct gleaner_visitor *visitor, void *slot);
 };
@@ -218,7 +226,7 @@ static inline gleaner_value gleaner_reference(const void *object)
 {
     return (gleaner_value)(uintptr_t)object;
 }
-/* NULL for null and for integers. */
+/* The object to which a value refers; NULL if it is null or an integer. */
 static inline void *gleaner_object(gleaner_value value)
 {
     return (value & 1) != 0 ? NULL : (void *)(uintptr_t)value;
@@ -247,8 +255,8 @@ struct gleaner_frame {
     size_t count;
 };
 
-/* Where compiled code was left. All fields are 0 when no compiled code is on
-   the stack. */
+/* Where the thread left compiled code the last time. All fields are 0 when no
+   compiled code is on the stack. */
 struct gleaner_anchor {
     uintptr_t frame_pointer, program_counter, stack_pointer;
 };
@@ -278,8 +286,8 @@ typedef struct gleaner_mutator {
 gleaner_mutator *gleaner_attach_knowing(gleaner_heap *heap, size_t first_n);
 
 /* The calling thread becomes a mutator. The answer is NULL if the system gives
-   no memory, which a line on the standard error stream explains, and in a
-   thread that has ended (see below).
+   no memory; a line on the standard error stream then explains that. It is also
+   NULL in destructors that run after a thread's end was noticed (see below).
 
    A thread that is already a mutator of this heap must first detach, or be in a
    blocking region of that mutator. Otherwise the process ends with a
@@ -304,8 +312,8 @@ static inline gleaner_mutator *gleaner_attach(gleaner_heap *heap)
 
    A thread that attaches for the first time in a destructor should also detach
    there. Otherwise it is detached in the next round of destructors. If there is
-   no further round, a collection finds after a tenth of a second that the
-   thread is gone.
+   no further round, the next collection waits for the thread for a tenth of a
+   second, and then finds that it is gone.
 
    The process's first thread is not detached when it returns from main. */
 void gleaner_detach(gleaner_mutator *mutator);
@@ -324,8 +332,8 @@ typedef enum gleaner_role {
     GLEANER_ROLE_VM
 } gleaner_role;
 /* Registers what the calling thread is for. The thread need not be a mutator.
-   Its name becomes "gleaner-" and the name of the role, of which the kernel
-   keeps 15 bytes. From this name `gleaner place` knows where to run the thread.
+   It is named "gleaner-" and the name of the role; the kernel keeps the first
+   15 bytes of that. By this name `gleaner place` decides where the thread runs.
    The answer is false if the number is no role. */
 bool gleaner_set_thread_role(gleaner_role role);
 
@@ -333,9 +341,9 @@ bool gleaner_set_thread_role(gleaner_role role);
    not use the heap. Regions nest: only the end of the outermost one lets the
    thread use the heap again.
 
-   A call in a region that allocates, collects, walks, copies elements or makes
-   a handle ends the process with a message. So does a poll if a collection
-   waits for it, or any poll with GLEANER_DEBUG defined, and so does an end
+   In a region, a call that allocates, collects, walks, copies elements or makes
+   a handle ends the process with a message. So does a poll for which a
+   collection waits, and with GLEANER_DEBUG defined every poll. So does an end
    without a beginning. gleaner_get_totals is allowed.
 
    A thread that is a mutator of two heaps must be in a blocking region of the
@@ -347,9 +355,9 @@ void gleaner_blocking_end(gleaner_mutator *mutator);
 /* fork: the child has all heaps as they were, and the mutators of the thread
    that forked. The mutators of other threads are gone, with their roots.
    Nothing that the forking thread holds moves in a fork. The fork waits until
-   the other mutators poll, allocate slowly or block. In the child, heaps are
-   used, collected and freed as in any process; its first collection starts the
-   collector's threads again.
+   each other mutator polls, blocks, or takes the slow path of an allocation. In
+   the child, heaps are used, collected and freed as in any process; its first
+   collection starts the collector's threads again.
 
    Do not fork in `visit` of gleaner_walk, in a signal handler, or while another
    thread makes the process's first heap. Handlers of pthread_atfork that were
@@ -358,7 +366,8 @@ void gleaner_blocking_end(gleaner_mutator *mutator);
 
    Before glibc 2.36, a thread that forks holds a lock of the C library while
    such handlers run. Two mutators that fork at once then wait for each other
-   for ever: fork in a blocking region, or one thread at a time. */
+   for ever. Where that may happen, fork in a blocking region, or let one thread
+   fork at a time. */
 
 #define GLEANER_FRAME(mutator, name, n)                                        \
     struct {                                                                   \
@@ -418,8 +427,8 @@ static inline uintptr_t gleaner_zero_room(gleaner_mutator *mutator, size_t bytes
         __builtin_memset((void *)(object + 8), 0, bytes - 8);
     return object;
 }
-/* The value of `most` for an array: a larger array need not lie in one piece.
-   For other objects it is GLEANER_LARGE. */
+/* What to pass as `most` for an array: a larger array may lie in pieces. For
+   other objects pass GLEANER_LARGE. */
 static inline size_t gleaner_whole_bytes(const gleaner_mutator *mutator)
 {
     size_t first_n = gleaner_known_first_n();
@@ -429,7 +438,7 @@ static inline size_t gleaner_whole_bytes(const gleaner_mutator *mutator)
     return first_n < GLEANER_LARGE - 16 ? first_n + 16 : GLEANER_LARGE;
 }
 /* With GLEANER_DEBUG, an object whose size is not that of its type and length
-   ends the process, here at the latest. */
+   ends the process with a message. */
 #ifdef GLEANER_DEBUG
 void gleaner_check_size(gleaner_mutator *mutator, gleaner_type type,
                         bool has_length, uint32_t length, size_t bytes);
@@ -450,8 +459,8 @@ static inline void *gleaner_begin_array(uintptr_t object, gleaner_type type,
     return gleaner_begin(object, type);
 }
 
-/* `bytes` rounded up to a multiple of 8. A size that does not fit into a word
-   becomes one that no heap has, here and below, so the allocation answers
+/* `bytes` rounded up to a multiple of 8. Here and below, a size that does not
+   fit into a word becomes one that no heap has, so that the allocation answers
    NULL. */
 static inline size_t gleaner_rounded(size_t bytes)
 {
@@ -523,11 +532,12 @@ static inline void *gleaner_allocate_tailed(gleaner_mutator *mutator,
                : gleaner_allocate_array_slowly(mutator, type, length, bytes);
 }
 
-/* The same, but nothing is zeroed. Before the next allocation or poll the
-   caller must write every byte of the fields, up to the end of the last 8
-   bytes, or every element of the array. It writes slots with gleaner_initialize
-   or gleaner_store, and elements with the functions that initialize
-   elements. */
+/* The two functions below do the same as gleaner_allocate and
+   gleaner_allocate_array, but zero nothing. Before the next allocation or poll
+   the caller must write every element of the array, or every byte of the
+   fields, also the bytes by which the size is rounded up to a multiple of 8. It
+   writes slots with gleaner_initialize or gleaner_store, and elements with the
+   functions that initialize elements. */
 static inline void *gleaner_allocate_initialized(gleaner_mutator *mutator,
                                                  gleaner_type type,
                                                  size_t bytes)
@@ -669,8 +679,8 @@ uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
 
 /* ---- collections --------------------------------------------------------- */
 
-/* Call this in loops that do not allocate, so that other threads need not wait
-   for a collection. */
+/* Call this in loops that do not allocate: a collection, and with it every
+   thread that needs one, waits until this thread polls. */
 static inline void gleaner_poll(gleaner_mutator *mutator)
 {
 #ifdef GLEANER_DEBUG
@@ -700,9 +710,9 @@ struct gleaner_totals {
     uint64_t stopped_ns, longest_stop_ns;
     uint64_t survived_bytes, promoted_bytes;
     /* Zeroing up to the last collection, without what each allocation zeroes
-       itself. Bytes: those that mutators zeroed, and those that zeroing threads
-       zeroed ahead. Processor time for each, sampled. And how long mutators
-       waited for zeroing threads. */
+       itself. First the bytes that mutators zeroed, and those that zeroing
+       threads zeroed ahead; then the processor time that each of them took,
+       sampled; then how long mutators waited for zeroing threads. */
     uint64_t zeroed_bytes, zeroed_ahead_bytes;
     uint64_t zeroing_ns, zeroing_ahead_ns, stalled_ns;
     /* How often collections looked at the key of an ephemeron. */
@@ -775,22 +785,24 @@ struct gleaner_fast_paths {
     uint32_t large_bytes; /* to allocate a larger object, call; arrays: below */
     uint32_t zeroes_offset; /* in a mutator: 0 while its buffer is zero already */
     uint32_t whole_bytes;   /* to allocate a larger array, call */
-    /* Bytes of the elements of each array that lie at elements_offset. An
-       access that ends beyond these bytes calls the functions for elements.
+    /* How many bytes of each array's elements lie at elements_offset, whatever
+       the array. An access that ends beyond these bytes may always call the
+       functions for elements. With GLEANER_ARRAYS_ZRAY it may instead do what
+       follows.
 
-       A load beyond first_n need not call. If the spine_bit of the array's
-       header is 0, the array lies in one piece. Otherwise subtract first_n from
-       the element's offset, counted from the first element. What is above
-       arraylet_shift is the number of a pointer, and what is below is an offset
-       in an arraylet. The pointers lie at elements_offset + first_n and have
-       2^pointer_shift bytes each. Load one by an acquire; its arraylet begins
-       at
+       A load looks at the array's header. If its spine_bit is 0, the array lies
+       in one piece, and the element is where it would be otherwise. If it is 1,
+       subtract first_n from the element's offset, which counts from the first
+       element. In the difference, the bits from arraylet_shift up are the
+       number of a pointer, and those below are an offset in an arraylet. The
+       pointers lie at elements_offset + first_n and have 2^pointer_shift bytes
+       each. Load the pointer with acquire order. Its arraylet begins at
          pointer_base + ((pointer & ~taint_bit) << slot_shift).
        If the pointer is zero_pointer, everything in its arraylet is zero.
 
-       A store may go to the same address if the taint_bit of the pointer is 0,
-       and calls if it is 1. A pointer must not be used after the next poll or
-       call. */
+       A store goes to the same address, with the barrier for it, if the
+       taint_bit of the pointer is 0. If that is 1, the store calls. A pointer
+       must not be used after the next poll or call. */
     uint64_t first_n;
     uint32_t arraylet_shift, pointer_shift;
     uint64_t pointer_base, zero_pointer, spine_bit;
@@ -827,19 +839,19 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
 
    1. Ephemerons keep the values of keys that live.
 
-   2. Weak references to the dead become null. So do those to dead objects with
-   finalizers, and to objects that only these reach.
+   2. Weak references to the dead become null: also those to an object that has
+   a finalizer, and to one that is reached only from such objects.
 
    3. Dead objects with finalizers come to life again, with all that they reach,
    also through ephemerons. They come back all at once, even one to which
    another of them refers, and are handed out in no particular order.
 
-   4. Ephemerons whose keys are dead even then become null.
+   4. Ephemerons whose keys are still dead become null.
 
-   So when an object is handed out, weak references to it are null already,
-   while an ephemeron with that key holds until the key dies again. A collection
-   of the young generation does this for young objects, a collection of
-   everything for all. */
+   So when an object is handed out, weak references to it are null already. An
+   ephemeron with the object as its key holds until the object dies again. A
+   collection of the young generation does this for young objects, a collection
+   of everything for all objects. */
 
 /* A handle keeps what it holds alive until the handle is freed. Any thread may
    free it. The functions that make handles, weak references and ephemerons

@@ -48,8 +48,9 @@ void gleaner_cursor_only_reads(void);
    has. */
 void gleaner_cut_differently(const gleaner_mutator *mutator, size_t first_n);
 
-/* For the functions below only: where an element lies in an array in one piece,
-   and whether `count` elements from `index` on lie there in any array. */
+/* For the functions below only. The first says where an element lies in an
+   array in one piece; the second, whether `count` elements from `index` on lie
+   there in an array in pieces, too. */
 #define GLEANER_ELEMENT(array, index, bytes)                                   \
     ((uintptr_t)(array) + 16 + (uintptr_t)(index) * (bytes))
 static inline bool gleaner_is_near(const gleaner_mutator *mutator,
@@ -66,8 +67,8 @@ static inline bool gleaner_is_near(const gleaner_mutator *mutator,
     return end <= (known != 0 ? known : mutator->first_n);
 }
 
-/* The functions below call these where that is not known. `bits` are those of a
-   primitive. */
+/* The functions below call these where gleaner_is_near says no. `bits` are the
+   bits of a primitive. */
 struct gleaner_piece {
     uintptr_t at, end;
 };
@@ -176,8 +177,9 @@ enum gleaner_swapped gleaner_swap_far_number(gleaner_mutator *mutator,
                                              uint64_t *expected, uint64_t bits);
 
 /* Writes `value` to an element, through the write barrier, if the element is
-   `*expected`. If it is not, `*expected` becomes what the element is. This may
-   collect: after any other result a reference in `*expected` may be stale. */
+   `*expected`. If it is not, the answer is GLEANER_NOT_SWAPPED, and `*expected`
+   becomes what the element is. This may collect, so after the two other answers
+   a reference in `*expected` may be stale. */
 static inline enum gleaner_swapped
 gleaner_swap_element(gleaner_mutator *mutator, void *array, uint32_t index,
                      gleaner_value *expected, gleaner_value value)
@@ -231,8 +233,8 @@ static inline bool gleaner_fill_elements(gleaner_mutator *mutator, void *array,
 
 /* Copies `count` elements, through the write barrier: between two arrays of
    slots, between two arrays of primitives of the same size, or within one
-   array. The ranges may overlap. Other objects, and ranges beyond the end of an
-   array, end the process with a message. */
+   array. The ranges may overlap. A call with other objects, or with a range
+   beyond the end of an array, ends the process with a message. */
 bool gleaner_copy_elements(gleaner_mutator *mutator, const void *from,
                            uint32_t from_index, void *to, uint32_t to_index,
                            uint32_t count);
@@ -255,14 +257,14 @@ uint32_t gleaner_compare_elements(gleaner_mutator *mutator, const void *one,
    for each piece. */
 struct gleaner_cursor {
     uint32_t index, end; /* the next element, and the one that ends the range */
-    /* The collector's: where the next element lies, and where the elements end
-       that need no other look-up. */
+    /* The collector's: where the next element lies, and where the piece ends
+       that was looked up last. */
     uintptr_t next, piece_end;
     gleaner_mutator *mutator;
     void *array;
     uint32_t element_bytes;
     bool writes; /* it was begun to write */
-    bool reads;  /* `next` was looked up to be read only */
+    bool reads;  /* `next` was looked up only to be read */
 };
 /* For the two below only. */
 static inline void gleaner_cursor_set(struct gleaner_cursor *cursor,
@@ -312,7 +314,7 @@ static inline bool gleaner_cursor_begin_writing(struct gleaner_cursor *cursor,
 }
 /* Both go on with the elements that are left, after an allocation, a store or a
    poll. `array` is where the array is now. If gleaner_cursor_resume_writing
-   answers false, the heap is full, and the elements are still left. Free memory
+   answers false, the heap is full, and the cursor keeps its place. Free memory
    and call it again before you use the cursor. */
 static inline void gleaner_cursor_resume(struct gleaner_cursor *cursor,
                                          const void *array)
@@ -345,8 +347,8 @@ static inline bool gleaner_cursor_in_piece(const struct gleaner_cursor *cursor)
     return gleaner_known_first_n() == SIZE_MAX
            || cursor->next != cursor->piece_end;
 }
-/* Makes the next element ready to be read. In a cursor that writes this looks
-   up one element alone, which is looked up again before it is written. */
+/* Makes the next element ready to be read. In a cursor that writes, this looks
+   up that element alone, and gleaner_cursor_write looks it up again. */
 static inline void gleaner_cursor_read(struct gleaner_cursor *cursor)
 {
     struct gleaner_piece piece;
@@ -423,8 +425,8 @@ static inline void gleaner_cursor_store(struct gleaner_cursor *cursor,
    unnoticed while nobody collects.
 
    gleaner_window_begin_writing may collect, and answers NULL when the heap is
-   full, so begin to write before you begin to read. Both functions answer NULL
-   when malloc has no memory for a copy. */
+   full. Begin a window for writing therefore while no other window is open.
+   Both functions answer NULL when malloc has no memory for a copy. */
 struct gleaner_window {
     void *elements;
     /* The collector's: the array, if `elements` is a copy, and the range. */
@@ -493,9 +495,9 @@ void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
 
 /* For each type of primitives: load, store, swap and fill do the same as those
    of slots. read copies `count` elements to a buffer, and write copies them
-   from a buffer. initialize does what write does, in an array as for
-   gleaner_initialize_element. cursor_load and cursor_store take the next
-   element of a cursor.
+   from a buffer. initialize does what write does, in a fresh array and under
+   the conditions of gleaner_initialize_element. cursor_load and cursor_store
+   take the next element of a cursor.
 
    Threads that load, store or swap the same element at once find one of the
    values that were stored, never a mixture. Do not use fill, read and write on

@@ -1,4 +1,5 @@
-//! `gleaner exec`: checks the options, the program and the library, in this order, then becomes the program.
+//! `gleaner exec`: checks the options, the program and the library, in this order, then becomes the program, which
+//! finds the library in `LD_PRELOAD` and the options in `GLEANER_OPTIONS`.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;

@@ -8,13 +8,13 @@
 //! an allocation: it may collect, so references that are needed afterwards are in root slots, and it may find no memory.
 //! What is handed to an accessor need not be in a root.
 //!
-//! Where an array lies in one piece, an access compiles to one instruction behind a test whether the array does. A
+//! If all arrays of a heap lie in one piece, an access is one instruction behind a test that always succeeds. A
 //! [`Layout`] that is known when the code is compiled saves the test ([`In`]).
 //!
 //! # Terms
 //! - An element of an array in pieces is *near* if it lies within the first N bytes, which follow the length. Beyond them
 //!   it is *far* (PLDI 2010, section 5.1).
-//! - A *part* of an array is those of its far elements that one arraylet holds. A part is *tainted* while its arraylet must
+//! - A *part* of an array is the far elements that lie in one arraylet. A part is *tainted* while its arraylet must
 //!   not be written: other arrays share the arraylet, or it is the zero arraylet. To *untaint* a part is to give it an
 //!   arraylet of its own.
 //! - The *stock* of a mutator is the arraylets that it has taken from the heap and not used yet.
@@ -35,7 +35,7 @@
 //! 6. `untaint_element`, `untaint_run` (`stock.rs`): the arraylet gets the contents of the part and becomes the array's
 //!    (`instantiate` of the plan). The element is written there.
 //!
-//! The barrier (`dirty`) follows each write of a slot. A load has steps 1 and 2 alone, the second as `far`, which takes
+//! The barrier (`dirty`) follows each write of a slot. A load has only steps 1 and 2; its step 2 is `far`, which reads
 //! tainted parts, too. What works on many elements fills the stock for all of them first, and then goes from run to run
 //! (`runs.rs`).
 //!

@@ -3,8 +3,8 @@
 //! A [`Heap`] holds objects of registered [types]. Threads attach to it as [`Mutator`]s. A mutator works in a [`Scope`]:
 //! it allocates there, and every reference that it holds is a [`Local`]. The collector knows all locals, and updates them
 //! when objects move. A [`Handle`] keeps an object alive beyond scopes, and may be sent to other threads. A [`Weak`]
-//! reference and an [`Ephemeron`] do not keep their objects alive. An object with a finalizer is
-//! [handed out](Scope::next_finalizable) after it became unreachable.
+//! reference does not keep its object alive, nor does an [`Ephemeron`] its key. An object with a finalizer is
+//! [handed out](Scope::next_finalizable) when it has become unreachable.
 //!
 //! ```
 //! use gleaner::{Heap, Structure};

@@ -1,5 +1,5 @@
 //! Starts and joins the zeroing threads of one heap (`zeroing=concurrent` and its like), also anew in a forked child;
-//! what they do is in `plans`, `scavenge/zeroing.rs`.
+//! what they do is in `plans`, `scavenge/zeroing`.
 
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::threads::Role;

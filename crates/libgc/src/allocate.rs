@@ -1,8 +1,19 @@
-//! Allocation: `GC_malloc` and its relatives, `GC_free`, `GC_realloc` (gc.h, gc_inline.h).
+//! Allocation by `GC_malloc` and its relatives (gc.h, gc_inline.h), up to the decision to collect.
 //!
-//! The fast path takes the first cell of the calling thread's list: no lock, no atomics, and a pause may fall between
-//! any two of its instructions (I8). Everything else goes through `allocate_slowly`, which holds the allocator lock,
-//! and releases it to collect, to run finalizers and to report that memory is exhausted.
+//! # What an allocation does, in order
+//! 1. `allocate`: it takes the first cell of the calling thread's list, without a lock or atomics. A pause may fall
+//!    between any two instructions (I8). All that follows is `allocate_slowly`.
+//! 2. `start`: the first call starts the heap.
+//! 3. `obtain`: it takes the allocator lock, and goes through the following steps again until there is an object or no
+//!    memory. It gives the lock back to collect, to run finalizers and to report that memory is exhausted.
+//! 4. `due_before`, once for each allocation: a step of a cycle that is under way, and whether a collection is due
+//!    whatever there is (the end of that cycle, `stress`).
+//! 5. `try_allocate`: cells for the thread's list (`MarkSweep::refill`) or a large object (`allocate_large`). Where
+//!    both find them, and in which order, `allocate.rs` of the space says. If there is nothing, the answer is a
+//!    [`Shortage`].
+//! 6. `remedy`: what to do about the shortage. `Heap::remedy` of the plan measures, and the decider `heap_size::decide`
+//!    says whether to grow, to collect, to collect everything, or to give up. Growing is done at once.
+//! 7. `collect::collect_unless`: the collection, unless another thread has collected meanwhile.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::take;
@@ -244,7 +255,7 @@ fn try_allocate(heap: &mut Heap, wanted: &Wanted, size: usize) -> Result<Address
 }
 
 /// A cell of a kind that marks its free cells is allocated from now on. Until then the collector leaves it alone, since it
-/// lies in a block that the calling thread owns.
+/// lies in a block that the calling thread owns, or is marked already.
 #[inline]
 fn mark_taken(cell: Address) {
     if let Some((_, mark)) = table().resolve_base(cell.word()) {

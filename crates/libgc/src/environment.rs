@@ -1,4 +1,4 @@
-//! libgc's environment variables (docs/environment.md).
+//! What the environment says at the start: libgc's variables (docs/environment.md) and `GLEANER_OPTIONS`.
 //!
 //! They are read once, while the heap starts. What is malformed changes nothing and is warned about as soon as the
 //! client's warning procedure may be called, which may allocate. A variable that is set but empty counts as not set,

@@ -1,4 +1,4 @@
-//! The libgc door: Boehm's collector interface, version 8.2.2, over Gleaner's mark-sweep plan.
+//! The libgc door has the interface of Boehm's collector, version 8.2.2, over Gleaner's mark-sweep plan.
 //!
 //! One file per public header, `gc.h` cut by subject. This crate is the only owner of a global heap.
 //!

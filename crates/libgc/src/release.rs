@@ -1,4 +1,4 @@
-//! `GC_free`, `GC_realloc`, and questions about objects: `GC_base`, `GC_size`, `GC_is_heap_ptr` (gc.h).
+//! `GC_free`, `GC_realloc`, and questions about objects (`GC_base`, `GC_size`, `GC_is_heap_ptr`; gc.h).
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;

@@ -4,7 +4,8 @@
 //! cleans a card, scans its slots, and dirties it again if one still refers to a young object (invariant I5).
 //!
 //! Mutators and workers store bytes without competing for them: all of them store the same value, and only the worker
-//! that was given a strip of cards cleans them, while no mutator runs, by a swap.
+//! that was given a strip of cards cleans them, while no mutator runs, by a swap. Between phases the collecting thread
+//! may clean whole ranges.
 
 use core::ptr::NonNull;
 

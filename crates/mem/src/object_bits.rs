@@ -2,16 +2,29 @@
 //!
 //! Two bitmaps of the same span, in words of 64 bits that lie in pairs, since marking an object sets bits of both: a
 //! pair is about 512 bytes, as a card is. In the old space the start bits say at any time which objects there are:
-//! marking clears them and sets those of what lives, promotion adds to them. So a dead object is forgotten by its mark,
+//! marking makes them anew from what lives, promotion adds to them. So a dead object is forgotten by its mark,
 //! memory between objects needs no filler, and the objects of a card are found without touching the others. The live
 //! bits count what lies before an address in its word (compare Kermany and Petrank, PLDI 2006) and show where the holes
 //! are.
+//!
+//! There are two tables of such bitmaps ([`BitTables`]): that of the objects that there are, and that of marks, which
+//! is empty but while everything is marked. Who touches their bits, and when:
+//!
+//! - A worker that marks sets starts and live bits in the table of marks. When everything is marked, the tables change
+//!   places.
+//! - A worker that scavenges sets the start of what it promotes into its own block, and the live bits of what it filled
+//!   of an overflow block. It also sets the start of a young large object that it reaches.
+//! - A worker that slides takes the starts of its segment, and sets them where the objects are then.
+//! - A mutator that allocates a small pinned object sets its start, and live bits as above, under the lock for
+//!   allocation beside the TLABs.
+//! - The collecting thread, between phases, clears ranges and large objects, exchanges the tables, and sets and clears
+//!   starts of the nursery to verify.
 //!
 //! # Invariants
 //! - Workers that mark compete for a start bit by fetch-or (I4: the one that set it marks the granules).
 //! - [`ObjectBits::add`] is for a word that no other thread sets bits of. Release there, after the object is complete,
 //!   partners Acquire in [`ObjectBits::starts`]: a thread that sees the bit sees the object.
-//! - Bits are cleared, range by range, between phases.
+//! - Bits are cleared, range by range, between phases; but sliding takes the starts of a segment in its phase.
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering};

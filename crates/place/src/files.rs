@@ -1,4 +1,5 @@
-//! The files of the kernel that tell of energy and control speed, below a root: `/`, or in tests a directory with a likeness.
+//! The files of the kernel that tell of energy and control speed, below a root (`/`, or in tests a directory
+//! with a likeness).
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

@@ -1,4 +1,4 @@
-//! Sets of processors, in the form that the kernel writes and reads them: `0-3,8`.
+//! Sets of processors, in the form that the kernel writes and reads them (`0-3,8`).
 
 use std::collections::BTreeSet;
 use std::fmt;

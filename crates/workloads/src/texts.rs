@@ -1,4 +1,4 @@
-//! Real text to be indexed, compressed or split: Debian's licences and documentation, or a directory that the user names.
+//! Real text to be indexed, compressed or split, from Debian's licences and documentation or a directory of the user's.
 //!
 //! The selection is the same for the same files: in the order of their paths, each content once, up to a bound. A text
 //! is a file, plain or `.gz`, without a zero byte; links, what is too large and what cannot be read are left out.

@@ -1,6 +1,6 @@
 //! Writes the manual pages of the command and the completion of its words in bash, zsh and fish, from the same
-//! definitions that the command reads its words by, and from the tables of options: `pages DIRECTORY`, which `make
-//! build` runs.
+//! definitions that the command reads its words by, and from the tables of options. `make build` runs it as
+//! `pages DIRECTORY`.
 //!
 //! It is an example and no part of the command, so that the command has none of this in it when it starts a program.
 #![deny(unsafe_code)]

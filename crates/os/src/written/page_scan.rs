@@ -1,4 +1,4 @@
-//! Page scan: `PAGEMAP_SCAN` of `/proc/self/pagemap` over pages that are write-protected through a userfaultfd, whose
+//! Scans of `/proc/self/pagemap` (`PAGEMAP_SCAN`) over pages that are write-protected through a userfaultfd, whose
 //! faults the kernel resolves by itself (`UFFD_FEATURE_WP_ASYNC`). One call tells the written pages of a range and
 //! protects them again, page by page under the lock of the page table, so that no write is lost in between.
 //!

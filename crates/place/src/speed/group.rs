@@ -1,5 +1,6 @@
-//! A group of threads whose processor time the kernel bounds: `cpu.max` of a threaded group (cgroup v2), or the quota of
-//! the `cpu` controller (v1). It is made inside of the group that the program is in, and its threads go back there.
+//! A group of threads whose processor time the kernel bounds, by `cpu.max` of a threaded group (cgroup v2) or by the
+//! quota of the `cpu` controller (v1). It is made inside of the group that the program is in, and its threads go back
+//! there.
 
 use std::io;
 use std::time::Duration;

@@ -7,6 +7,9 @@
 //! then be stored to while others still copy it: their copies will not count ([`gleaner_mem::speculative`]). Large
 //! objects are marked where they are; their generation is settled when all is traced.
 //!
+//! Dirty cards are scanned in `Copying::task`, a strip of cards at a time: `card` scans one of the old or the pinned
+//! space; those of large objects and of arraylets have tasks of their own.
+//!
 //! # Invariants
 //! - A slot is visited by one worker; except that a promoted object may also be found on a dirty card of a block that
 //!   was in use before. Both then store the same.

@@ -1,4 +1,4 @@
-//! What is collected.
+//! What a collection of the precise heap is of: the young generation, everything, or everything slid together.
 
 /// What is collected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,14 @@
-//! What a mark byte says, and what freed memory holds under poison.
+//! What a mark byte says, who may write it, and what freed memory holds under poison.
+//!
+//! Any thread may read a mark. These write marks:
+//!
+//! - A marker marks what it reaches, in the stopped world or in a step of a cycle, while the leader holds the allocator
+//!   lock. Two markers may mark the same object at once (I4).
+//! - The holder of the allocator lock clears marks before marking, and afterwards settles what a disclaim procedure
+//!   keeps. It marks cells that threads have on their lists and objects that are born marked, and keeps [`FREE`] up to
+//!   date. A client that holds the lock may set and clear marks by libgc's functions for mark bits.
+//! - A thread without the lock marks a cell that it takes off its own list, if the cell is of a kind that marks free
+//!   cells. The collector leaves such a cell alone: its block is the thread's own, or it is marked already.
 
 /// Mark of an object that was not reached, or of a cell whose state is not known.
 pub const WHITE: u8 = 0;

@@ -1,15 +1,17 @@
 //! Incremental marking: a cycle of steps beside the program, from the stop in which a collection began to the one in which
 //! it ends (ISMM 2000, section 6, *incremental*). [`super::decide::cycle`] says when.
 //!
-//! Marks are cleared or kept, as the collection is of everything or of new objects, and all pages with pointers are watched
-//! in the first stop, which scans the roots. Then the allocator lock alone protects a step from others that allocate:
-//! threads may write to objects while these are scanned, and what they write is found by the pages. Objects are born
-//! unmarked, so those of the cycle are looked at in another stop, as in a collection of new objects; so is what old objects
-//! on written pages refer to. Where that takes too long, the rest is marked in steps again: all that was there is old then.
+//! The first stop clears the marks or keeps them, as the collection is of everything or of new objects. It begins to
+//! watch all pages with pointers, and scans the roots. From then on the allocator lock alone protects a step from
+//! threads that allocate. Threads may write to objects while a step scans these; the pages tell what was written.
+//! Objects of the cycle are born unmarked. So another stop looks at them, as in a collection of new objects, and at
+//! what old objects on written pages refer to. If that takes too long, the rest is marked in steps again, and all that
+//! was there counts as old then.
 //!
-//! Where other threads run, a step reads words of objects and nothing else: a client's mark procedure may not be ready for
-//! objects that others are writing. What such a procedure leads to is found in the next stop. Where none does, a step is
-//! a stop for it; but it is asked in the next stop again, since nobody knows whether what it reads was written.
+//! If other threads run, a step reads words of objects and calls no mark procedure of the client's, which may not be
+//! ready for objects that others are writing. What such a procedure leads to is found in the next stop. If no other
+//! thread runs, a step may call a procedure as a stop does. The next stop calls it again, since nobody knows whether
+//! what it reads was written.
 //!
 //! # Invariants
 //! - While a cycle is under way, one of three things holds of each marked object. It is grey: on a mark stack, or in a
@@ -19,7 +21,8 @@
 //! - A cycle whose writes the kernel has lost, or whose marks the client changed, is given up: everything is collected in
 //!   a stop.
 //!
-//! Runs under the allocator lock; steps on the thread that allocates and on helpers, in the running world.
+//! All of it runs under the allocator lock. Steps run on the thread that allocates and on helpers, while the world
+//! runs.
 
 mod state;
 mod steps;

@@ -3,24 +3,24 @@
 //! A program may ask to be told of an object's death (finalizers), or to have a word cleared by it (disappearing links,
 //! short and long). Or it may ask to hold a reference whose strength it changes from collection to collection (toggle
 //! references). These structures hold such requests as plain addresses in memory that no trace scans, so they keep
-//! nothing alive by themselves. After the main trace [`Weak::decide`] says what is dead to the program, and once that
-//! is marked which finalizers still need, [`Weak::settle`] does the rest. The program may run in between, if marking
-//! goes on in steps and there are no long links or toggle references. What was decided holds, since nobody but the
-//! finalizers that are ready can reach what was unmarked then. The next stop decides about what has died since, before
-//! all is settled.
+//! nothing alive by themselves. After the main trace [`Weak::decide`] says what is dead to the program. Then that is
+//! marked which finalizers still need, and [`Weak::settle`] does the rest. The program may run before that, if marking
+//! goes on in steps and there are no long links or toggle references. What was decided still holds afterwards, since
+//! only the finalizers that are ready can reach what was unmarked then. The next stop decides about what has died
+//! since, before all is settled.
 //!
-//! Nothing here touches the heap or calls the client. The marker does the first through [`Tracer`]. The door does the
-//! second once the state is consistent again, one request at a time, so that a callback may leave by any route.
+//! Nothing here touches the heap: the marker does that, through [`Tracer`]. Nothing here calls the client: the door
+//! does that once the state is consistent again, one request at a time, so that a callback may leave by any route.
 //!
 //! # Invariants
-//! 1. [`Weak::decide`] and [`Weak::settle`] allocate nothing: registration has reserved, for every registered finalizer, its place in the
-//!    queue of ready ones, and an entry put back finds the place that it left.
+//! 1. [`Weak::decide`] and [`Weak::settle`] allocate nothing: registration has reserved, for every registered
+//!    finalizer, its place in the queue of ready ones, and an entry put back finds the place that it left.
 //! 2. An object has at most one registered finalizer, and a link address at most one object per table.
 //! 3. After `settle`, every object named by any entry is marked, and no link lies in an unmarked heap object
 //!    ([`Weak::verify`] checks it).
 //!
-//! Threads: these two are run by the collecting thread in the stopped world, everything else by the holder of the
-//! allocator lock. The contract is that of libgc 8.2.2's public header; there is no paper section.
+//! Threads: the collecting thread runs `decide` and `settle` in the stopped world; the holder of the allocator lock
+//! runs everything else. The contract is that of libgc 8.2.2's public header; there is no paper section.
 
 extern crate alloc;
 

@@ -1,4 +1,5 @@
-//! What a mutator does with arrays, counted under option `array-report` (PLDI 2010, section 6: Table 1 and Figure 2).
+//! What a mutator does with arrays, counted under option `array-report` (PLDI 2010, section 6, with
+//! Table 1 and Figure 2).
 //!
 //! Accesses and copies are counted by position: by how many bits the number has that says how many bytes from the start
 //! of the elements they are. So they can be told apart at any power of two afterwards, and N is one.

@@ -5,9 +5,9 @@
 //! - An object that its caller was to write was written: it begins with a pattern, and none of that is left.
 //! - Nothing was written past the end of an object of eden: a guard lies behind each.
 //!
-//! The object that a mutator allocated last is looked at when it allocates again, and when the world is stopped; the
-//! guards of all objects of eden when a collection begins. Words that are no slots and hold an address which was just
-//! evacuated are found when it is over: a type that forgets a slot, or a trace function that does.
+//! The object that a mutator allocated last is checked when the mutator allocates again, and when the world is stopped.
+//! The guards of all objects of eden are checked when a collection begins. When it is over, words are found that are no
+//! slots but hold an address which was just evacuated: their type, or its trace function, forgets a slot.
 //!
 //! # Invariants
 //! - A guard is a filler of `GUARD_BYTES` with a word that fillers do not have. In eden above `guarded_from` each

@@ -2,9 +2,9 @@
 //! objects each, in an order that a seed decides. So what is counted of 48 workers by memory node is what a page policy
 //! does, the same in each run, and not what the scheduler of a host with two processors makes of it.
 //!
-//! A turn is what a worker does of its own (`trace.rs`), cut off after as many objects as the option says; a task is a
-//! turn whatever it holds. Helpers are not called: no two workers race for an object. What the workers do outside of
-//! traces, sliding for one, is done as ever.
+//! A turn is what a worker does of its own (`scavenge/trace`), cut off after as many objects as the option says; a task
+//! is a turn whatever it holds. Helpers are not called: no two workers race for an object. What the workers do outside
+//! of traces, sliding for one, is done as ever.
 //!
 //! The leader runs it.
 

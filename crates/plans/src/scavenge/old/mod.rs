@@ -1,7 +1,19 @@
-//! What becomes of the old generation when everything is collected: an implementation of [`OldGeneration`] each.
+//! The policies of the old generation: what becomes of it when everything is collected, an implementation of
+//! [`OldGeneration`] each.
 //!
-//! Both mark the whole heap first. The one moves what lives, the other frees what does not; the space that scavenges
-//! promote into is the same ([`Tenured`](gleaner_spaces::precise::tenured::Tenured)), with holes or without.
+//! There are two. Both mark the whole heap first. [`MarkCompact`] moves what lives, [`MarkSweep`] frees what does not.
+//! The space that scavenges promote into is the same ([`Tenured`](gleaner_spaces::precise::tenured::Tenured)), with
+//! holes or without.
+//!
+//! Another policy is a file here, a value of `OldPolicy` in the option table, and an arm of [`policy`]. It marks
+//! (`Scavenge::mark`), sweeps large objects and arraylets (`sweep_large`, `sweep_arraylets`), and says in `wants_full`
+//! whether the next collection is of everything, too. When its phases are over:
+//!
+//! - the bits of the old space say where objects begin and where holes are, and those of the nursery are clear;
+//! - a slot of an old object that refers to a young one lies on a dirty card (I5);
+//! - each phase is an event, and the invariants were verified behind those that move or promote.
+//!
+//! Where it finds no room, everything is slid together after it. The deciders of sizes ask [`OldGeneration::slides`].
 
 mod mark_compact;
 mod mark_sweep;

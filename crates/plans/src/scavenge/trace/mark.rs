@@ -1,7 +1,8 @@
 //! Marking in parallel, for a full collection.
 //!
 //! Marking sets bits beside the heap and touches no object but to scan it and to end its self-forwarding. When it
-//! begins, no bit of any space is set; when it is over, the bits say what lives.
+//! begins, no bit is set in the table of marks; when it is over, that has become the table of objects, and its bits say
+//! what lives ([`gleaner_mem::object_bits`] says who touches either).
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Phase;

@@ -1,8 +1,8 @@
 //! The parallel trace of the precise heap: what workers do until nothing is grey.
 //!
-//! Grey objects are items on each worker's own stack (`grey`); a worker whose colleagues wait moves the oldest
-//! items to its deque, where they are stolen. Tasks (roots, strips of cards) come from one queue first. A large array
-//! of references is cut into chunks, so that several workers scan it.
+//! Workers first take tasks (roots, strips of cards) from one queue. Grey objects are items on each worker's own stack
+//! (`grey`). If others wait, a worker moves its oldest items to its deque, from which they steal. A large array of
+//! references is cut into chunks, so that several workers scan it.
 //!
 //! # Invariants
 //! - An item is on one stack or in one deque, or being scanned (I3: at the end nothing is left in either).

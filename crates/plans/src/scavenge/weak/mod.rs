@@ -1,4 +1,4 @@
-//! Weak references and finalizers of the precise heap, and when `ephemerons` come between them.
+//! Weak references and finalizers of the precise heap, and the order in which they and `ephemerons` are gone through.
 //!
 //! When everything that is strongly reachable was traced, the tables are gone through, in this order:
 //!

@@ -1,4 +1,4 @@
-//! What a heap sums up of that.
+//! What a heap sums up of the counts that its workers keep by memory node.
 
 use alloc::boxed::Box;
 
