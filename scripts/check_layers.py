@@ -288,6 +288,8 @@ def self_test():
         ("a file and its room's front", circles(room__mod="use part::Part;", room__part="use super::Front;")),
         ("a circle by a name that is passed on",
          circles(a="use crate::room::Part;", room__mod="mod part; pub use part::Part;", room__part="use crate::a::A;")),
+        ("a front that passes on what it uses itself",
+         circles(room__mod="mod part; pub use part::Part; fn f(_: Part) {}", room__part="use super::f;")),
         ("lints of its own", lint_problems([("x", "[lints.rust]\nunused = 'allow'\n")])),
     ]
     checks = [(f"self-test: accepts {name}", problems) for name, problems in accepted]

@@ -83,8 +83,11 @@ class Crate:
         """What each module uses of others."""
         graph = {}
         for module, (_, text) in self.files.items():
-            named = [path for public, tree in USE.findall(text) if not public for path in paths_of(tree)]
-            named += [tuple(path.split("::")) for path in PATH.findall(USE.sub("", text))]
+            rest = USE.sub("", text)
+            # What is passed on is used here, too, where its name stands elsewhere in the file.
+            named = [path for public, tree in USE.findall(text) for path in paths_of(tree)
+                     if not public or re.search(rf"\b{path[-1]}\b", rest)]
+            named += [tuple(path.split("::")) for path in PATH.findall(rest)]
             owners = {self.owner(path) for path in (self.absolute(path, module) for path in named) if path is not None}
             graph[module] = {owner for owner in owners if owner in self.files} - {module}
         return graph

@@ -9,76 +9,16 @@
 
 mod groups;
 mod lack;
+mod limits;
 mod pins;
-
-use std::collections::BTreeMap;
+mod plan;
 
 pub use lack::lack;
+use limits::one_socket;
+pub use limits::within_limits;
+pub use plan::{Decision, Plan, Thread, ThreadId};
 
-use crate::{Habit, Machine, Placement, Processors, Role, Settings};
-
-/// A thread, by the kernel's number and the time at which it started, so that no later thread is taken for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ThreadId {
-    /// The kernel's number.
-    pub number: u32,
-    /// When it started, in the kernel's ticks since the machine did.
-    pub started: u64,
-}
-
-impl ThreadId {
-    /// All that have had the kernel's number.
-    pub(crate) fn range(number: u32) -> std::ops::RangeInclusive<ThreadId> {
-        let at = |started| ThreadId { number, started };
-        at(0)..=at(u64::MAX)
-    }
-}
-
-/// A thread to be placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// Which it is.
-    pub id: ThreadId,
-    /// What it is for.
-    pub role: Role,
-    /// Whether it is of a recognised process.
-    pub is_recognised: bool,
-    /// What it is like; only `auto` asks.
-    pub habit: Habit,
-}
-
-/// Where a thread is to run, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// On one of these.
-    pub processors: Processors,
-    /// Why.
-    pub reason: String,
-    /// The group that it was put into, by a number that stays the same while the machine does.
-    group: usize,
-    /// The only processor, of a pinned thread.
-    pinned: Option<usize>,
-}
-
-impl Decision {
-    /// A thread that its program has put somewhere, and that is left there.
-    pub(crate) fn left(processors: Processors) -> Decision {
-        Decision {
-            processors,
-            reason: "left where its program has put it".into(),
-            group: usize::MAX,
-            pinned: None,
-        }
-    }
-
-    /// Whether the thread is pinned to one processor.
-    pub fn is_pinned(&self) -> bool {
-        self.pinned.is_some()
-    }
-}
-
-/// The decision for each thread.
-pub type Plan = BTreeMap<ThreadId, Decision>;
+use crate::{Habit, Machine, Placement, Settings};
 
 /// Decides for all threads, which stand in the order of their age. `before` is what was decided last, and may be empty.
 ///
@@ -136,38 +76,6 @@ pub fn decide(machine: &Machine, threads: &[Thread], settings: &Settings, before
 /// Whether `busy` busy threads have a core each, of the cores that the settings leave.
 pub(crate) fn has_room(machine: &Machine, settings: &Settings, busy: usize) -> bool {
     busy <= within_limits(machine, settings).cores()
-}
-
-/// The processors that the limits (`processors`, `sockets`) leave to all threads of a program, from its start on.
-pub fn within_limits(machine: &Machine, settings: &Settings) -> Machine {
-    let machine = match &settings.processors {
-        Some(processors) => machine.restricted(processors),
-        None => machine.clone(),
-    };
-    match settings.sockets {
-        0 => machine,
-        most => first_sockets(&machine, most),
-    }
-}
-
-/// The socket of `paper`, where no limit says another number of them.
-fn one_socket(machine: &Machine, settings: &Settings) -> Machine {
-    match (settings.placement, settings.sockets) {
-        (Placement::Paper, 0) => first_sockets(machine, 1),
-        _ => machine.clone(),
-    }
-}
-
-fn first_sockets(machine: &Machine, most: usize) -> Machine {
-    let sockets = machine.sockets();
-    let kept = &sockets[..sockets.len().min(most)];
-    let numbers = machine
-        .processors()
-        .iter()
-        .filter(|it| kept.contains(&it.socket))
-        .map(|it| it.number)
-        .collect();
-    machine.restricted(&numbers)
 }
 
 fn is_pinned(thread: &Thread, settings: &Settings) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::policy::{Plan, Thread, ThreadId};
+use super::plan::{Plan, Thread, ThreadId};
 use crate::{Machine, Placement, Processor, Processors, Role, Roles, Settings, Unit};
 
 /// Some processors of a machine.

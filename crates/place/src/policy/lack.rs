@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{groups, within_limits};
+use super::groups;
+use super::limits::within_limits;
 use crate::{Machine, Placement, Role, Roles, Settings};
 
 /// Why the policy did to no thread what it is for; `None` if it did, or if the system decides. `seen` are the roles of the

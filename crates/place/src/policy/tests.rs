@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::{Processors, Role};
 
 /// Threads as `application:2+collector:1` says, aged in this order.
 fn threads(text: &str) -> Vec<Thread> {

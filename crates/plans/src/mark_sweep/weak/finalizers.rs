@@ -16,9 +16,10 @@
 //! Threads: the holder of the allocator lock; `trace_order`, `enqueue_unreached` and `verify` belong to the stopped
 //! world.
 
-use super::alloc::collections::VecDeque;
+use super::outcome::{Fault, NoMemory, Outcome, Settings};
 use super::table::Table;
-use super::{Fault, NoMemory, Outcome, Settings, Tracer};
+use super::tracer::Tracer;
+use alloc::collections::VecDeque;
 use gleaner_mem::address::Address;
 
 /// How pointers out of a finalizable object count when the order of finalization is decided.

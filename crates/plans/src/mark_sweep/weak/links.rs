@@ -11,8 +11,9 @@
 //!
 //! Threads: the holder of the allocator lock; `clear_dead`, `drop_dangling` and `verify` belong to the stopped world.
 
+use super::outcome::{Fault, NoMemory};
 use super::table::Table;
-use super::{Fault, NoMemory, Tracer};
+use super::tracer::Tracer;
 use gleaner_mem::address::Address;
 
 /// How a registration went.

@@ -12,8 +12,8 @@
 //!
 //! Threads: the holder of the allocator lock, or the collecting thread in the stopped world.
 
-use super::NoMemory;
-use super::alloc::vec::Vec;
+use super::outcome::NoMemory;
+use alloc::vec::Vec;
 use gleaner_mem::address::Address;
 
 /// The end of a chain.

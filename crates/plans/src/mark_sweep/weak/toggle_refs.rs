@@ -9,8 +9,9 @@
 //!
 //! Threads: the holder of the allocator lock; `drop_dead` and `verify` belong to the stopped world.
 
-use super::alloc::vec::Vec;
-use super::{Fault, NoMemory, Tracer};
+use super::outcome::{Fault, NoMemory};
+use super::tracer::Tracer;
+use alloc::vec::Vec;
 use gleaner_mem::address::Address;
 
 /// What the client wants done with a reference.

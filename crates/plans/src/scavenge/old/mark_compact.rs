@@ -16,7 +16,7 @@ use gleaner_spaces::precise::large_objects::Generation;
 use gleaner_spaces::precise::mark_compact::{Planned, Segments};
 use gleaner_spaces::precise::regions::{Kind, Regions};
 
-use super::OldGeneration;
+use super::generation::OldGeneration;
 use crate::scavenge::roots::{Task, Tasks};
 use crate::scavenge::trace::{Item, Trace, WorkerState};
 use crate::scavenge::walk::Edge;

@@ -7,7 +7,7 @@ use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::large_objects::Generation;
 
-use super::OldGeneration;
+use super::generation::OldGeneration;
 use crate::scavenge::walk::Edge;
 use crate::scavenge::{Scavenge, State};
 use crate::shared::record::Record;

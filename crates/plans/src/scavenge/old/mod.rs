@@ -15,37 +15,18 @@
 //!
 //! Where it finds no room, everything is slid together after it. The deciders of sizes ask [`OldGeneration::slides`].
 
+mod generation;
 mod mark_compact;
 mod mark_sweep;
 
-use gleaner_base::contexts::WorldStopped;
 use gleaner_base::options::OldPolicy;
 use gleaner_mem::slot::SlotFormat;
 
+pub use self::generation::OldGeneration;
 pub use self::mark_compact::MarkCompact;
 pub use self::mark_sweep::MarkSweep;
-use super::{Scavenge, State};
-use crate::shared::record::Record;
-
 /// Why everything is slid together where it was to stay.
 pub const NO_HOLES: &str = "the holes are too small for what was to be promoted";
-
-/// A policy of the old generation.
-pub trait OldGeneration<F: SlotFormat> {
-    /// Collects everything, and leaves eden and the survivor spaces empty where there is room; whether all that lives found
-    /// some. The phases are events of the record, with the invariants verified between them.
-    fn collect(
-        &self,
-        heap: &Scavenge<F>,
-        state: &mut State,
-        world: &mut WorldStopped<'_>,
-        record: &mut Record,
-        why: &'static str,
-    ) -> bool;
-
-    /// Whether a collection leaves no holes: all that is free is one piece, which the young generation may have.
-    fn slides(&self) -> bool;
-}
 
 /// The policy of that name.
 pub fn policy<F: SlotFormat>(name: OldPolicy) -> &'static dyn OldGeneration<F> {
