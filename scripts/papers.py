@@ -21,7 +21,7 @@ and has a list of [[row]] with
     says        what the paper says, in other words
     file        where it is in the tree, one path or a list
     options     NAME=VALUE of the option table that choose it
-    place       NAME=VALUE of `gleaner place`
+    place       NAME=VALUE,... of `gleaner place`
     experiment  names of lab/experiments; none if it is left out
     data        files of lab/papers that have the paper's figures, without their ending
     verdict     one of VERDICTS
@@ -133,12 +133,12 @@ def option_problems(name, row, options, place):
         elif not any(takes(value) for takes in options[option]):
             problems.append(f"{name}: {option} does not take {value}")
     names, words = place
-    for setting in row.get("place", []):
+    for setting in ",".join(row.get("place", [])).split(",") if row.get("place") else []:
         option, _, value = setting.partition("=")
         if option not in names:
             problems.append(f"{name}: `gleaner place` has no option {option}")
         problems += [f"{name}: `gleaner place` knows no {word} for {option}"
-                     for word in re.split(r"[+,]", value) if not (word.isdigit() or word in words)]
+                     for word in value.split("+") if not (word.isdigit() or word in words)]
     return problems
 
 
@@ -359,7 +359,7 @@ def read_pages():
 
 def check(papers, pages):
     options = accepted_values(read("crates/base/src/options.rs"), read("crates/base/src/options/types.rs"))
-    sources = sorted(glob.glob("crates/place/src/**/*.rs", root_dir=ROOT, recursive=True))
+    sources = ["crates/base/src/roles.rs", *sorted(glob.glob("crates/place/src/**/*.rs", root_dir=ROOT, recursive=True))]
     place = place_values(read("crates/place/src/settings.rs"), "".join(map(read, sources)))
 
     def exists(path):
@@ -447,7 +447,7 @@ def self_test():
         ("rejects what is no number", fails(option("size=large"))),
         ("rejects what is no power of two", fails(option("power=100"))),
         ("accepts an option of gleaner place", placed("placement=paper")),
-        ("rejects another", fails(placed("placements=paper"))),
+        ("rejects another", fails(placed("placement=paper,placements=paper"))),
         ("rejects a word that it does not know", fails(placed("placement=plastic"))),
         ("accepts a paper whose tables and findings have rows", coverage_problems("p", head)),
         ("rejects one that lacks a table", fails(coverage_problems("p", dict(head, tables=2)))),
