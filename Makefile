@@ -56,7 +56,7 @@ demo: packages-demo build $(LAB_VENV)/made
 # Each step by the way it reports, and how it runs beside others (see scripts/steps.py): first what fails early, then what
 # takes long.
 TEST_STEPS := \
-	check-format:status check-scripts:status check-layers:tally check-rooms:tally check-system-calls:tally \
+	check-format:status check-scripts:status check-layers:tally check-rooms:tally check-papers:tally check-system-calls:tally \
 	check-lints:status compile-tests:status build:status:first check-pages:tally check-symbols:tally \
 	test-rust:cargo test-clients-generations:tally test-conformance-gleaner:tally \
 	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
@@ -142,8 +142,8 @@ clean:
 # --- checks: nothing runs but tools ------------------------------------------
 
 .PHONY: check check-format check-lints check-docs check-scripts check-layers check-rooms
-.PHONY: check-pages check-symbols check-system-calls generate
-check: check-format check-lints check-docs check-scripts check-layers check-rooms check-pages \
+.PHONY: check-papers check-pages check-symbols check-system-calls generate
+check: check-format check-lints check-docs check-scripts check-layers check-rooms check-papers check-pages \
 	check-symbols check-system-calls
 
 # A change, in minutes: what is run again and again while one works.
@@ -167,6 +167,7 @@ check-scripts:
 	python3 scripts/steps.py --self-test
 	python3 scripts/symbols.py --self-test
 	python3 scripts/rooms.py --self-test
+	python3 scripts/papers.py --self-test
 	python3 scripts/system_calls.py --self-test
 	python3 scripts/mutants.py --self-test
 	python3 scripts/mutants.py check
@@ -180,6 +181,9 @@ check-layers:
 
 check-rooms:
 	python3 scripts/rooms.py check
+
+check-papers:
+	python3 scripts/papers.py check
 
 check-pages:
 	python3 scripts/check_pages.py
@@ -196,6 +200,7 @@ generate: build
 	mv target/options.md docs/options.md
 	python3 scripts/symbols.py generate
 	python3 scripts/rooms.py generate
+	python3 scripts/papers.py generate
 	python3 scripts/system_calls.py generate
 
 # --- tests -------------------------------------------------------------------
@@ -598,7 +603,7 @@ help:
 #|                          touches, a program behind each door (BASE=main)
 #|   make check             all that runs only tools: check-format check-lints
 #|                          check-docs check-scripts check-layers check-rooms
-#|                          check-pages check-symbols check-system-calls
+#|                          check-papers check-pages check-symbols check-system-calls
 #|   make generate          writes the pages of docs/ that come from tables and code
 #|   make test-rust         unit and integration tests
 #|   make test-alone        those of them that measure: nothing is to run beside them
