@@ -31,7 +31,7 @@ check "gleaner-exec(1)" shows gleaner-exec "gleaner exec [OPTIONS] -- PROGRAM [A
 check "gleaner-options(1) has the table" shows gleaner-options "heap-limit=0" "Accepted: eager|lazy." "Heaps: libgc." \
     "[ISMM 2000, section 5]"
 check "gleaner-place(1) has the options of placement" shows gleaner-place "OPTIONS OF PLACEMENT (--opt)" \
-    "placement=POLICY" "isolated" "on it (the default)"
+    "placement=POLICY" "isolated" "on the socket (the default)"
 check "gleaner-heap(1)" shows gleaner-heap "gleaner heap" "--path <ADDRESS>" "--since <OLDER>" "EXIT STATUS"
 check "gleaner-bench(1)" shows gleaner-bench "gleaner bench [OPTIONS] NAME" "gleaner bench [OPTIONS] -- COMMAND"
 
