@@ -174,9 +174,12 @@ def heap_problems(sources):
             if not path.startswith(folder):
                 continue
             foreign = "|".join(sorted({*LIBGC_HEAP, *PRECISE_HEAP} - {*own}))
-            for found in re.finditer(rf"(?<!self::)\b({foreign})::|(?<!self)::({foreign})\b", strip_comments(text)):
+            # By a path, or in the braces of one; a room may have a file of that name, which is its own.
+            names = rf"(?<!\bself::)\b({foreign})::|(?<!\bself)::({foreign})\b|::\{{(?:[^;{{}}]*,)?\s*({foreign})\s*(?:as\b|[,}}])"
+            for found in re.finditer(names, strip_comments(text)):
                 line = text.count("\n", 0, found.start()) + 1
-                problems.append(f"{path}:{line}: names {found.group(1) or found.group(2)}, of another heap")
+                name = next(filter(None, found.groups()))
+                problems.append(f"{path}:{line}: names {name}, of another heap")
     return problems
 
 
@@ -241,6 +244,7 @@ def self_test():
         ("lints of the workspace", lint_problems([("x", "[lints]\nworkspace = true\n")])),
         ("a heap's own space", heap_problems(heap_source("scavenge", "use gleaner_spaces::precise::bump;"))),
         ("what is shared", heap_problems(heap_source("mark_sweep", "use crate::shared::record;"))),
+        ("a file of its own with that name", heap_problems(heap_source("scavenge", "use self::mark_sweep::MarkSweep;"))),
         ("elements in an accessor", element_problems(
             element_source("crates/gleaner/src/elements/copy.rs", "use gleaner_mem::object_model::{Shape, element};"))),
         ("elements in the collector", element_problems(
@@ -277,6 +281,12 @@ def self_test():
         ("the other heap from the module above",
          heap_problems(heap_source("mark_sweep", "use super::{scavenge::roots, view};"))),
         ("a heap in what is shared", heap_problems(heap_source("shared", "use crate::mark_sweep;"))),
+        ("the other heap by another name",
+         heap_problems(heap_source("scavenge", "use gleaner_spaces::{mark_sweep as other, precise};"))),
+        ("the other heap at the end of braces",
+         heap_problems(heap_source("mark_sweep", "use gleaner_spaces::{mark_sweep::space, precise};"))),
+        ("the other heap from a crate by another name",
+         heap_problems(heap_source("scavenge", "use ourself::mark_sweep::roots;"))),
         ("elements in a workload", element_problems(
             element_source("crates/workloads/src/objects.rs", "array.add(ELEMENTS + index * 8)"))),
         ("an accessor's function elsewhere", element_problems(

@@ -6,10 +6,12 @@ mod programs;
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use gleaner::{Builder, Heap, OldPolicy, Phase, References, Structure};
+use gleaner::raw::{Fresh, NewObject, Shape, Value};
+use gleaner::{Builder, Heap, Mutator, OldPolicy, Phase, References, Structure};
 use gleaner_base::faults::{self, FaultPoint};
 use programs::{Program, Types};
 
@@ -102,6 +104,49 @@ fn a_promotion_that_fails_ends_in_a_full_collection() {
             faults::arm(FaultPoint::Promotion, 0);
         }
     }
+}
+
+/// What such a scavenge had copied is overwritten like all that is freed.
+#[test]
+fn copies_of_a_scavenge_that_is_given_up_are_poisoned() {
+    const POISON: u64 = 0xdead_dead_dead_dead;
+    let _turn = turn();
+    let heap = builder(SETUPS[0])
+        .workers(1)
+        .resize(false)
+        .tenure(2)
+        .build()
+        .unwrap();
+    let leaf = Shape::Structure {
+        bytes: 16,
+        references: &[],
+    };
+    let leaf = NewObject::structure(heap.register_raw(leaf).unwrap(), 16);
+    let mut mutator = heap.attach().unwrap();
+    let body = |mutator: &mut Mutator, [young, old]: &[Cell<Value>; 2]| {
+        let allocate = |mutator: &mut Mutator| {
+            // SAFETY: a structure of this heap; what is needed later is in the roots.
+            let made = unsafe { mutator.allocate_raw(leaf, Fresh::Zeroed) };
+            Value::reference(made.unwrap())
+        };
+        old.set(allocate(mutator));
+        mutator.collect(false);
+        // Where the first object lies of those that survive a scavenge, and of the next but one.
+        let first = old.get().as_object().unwrap();
+        // SAFETY: a survivor space is memory of the heap, and has this object's size in use or had it.
+        let words = || unsafe { [first.ptr::<u64>().read(), first.add(8).ptr::<u64>().read()] };
+        assert_ne!(words()[0], POISON);
+        mutator.collect(false);
+        assert_eq!(words(), [POISON; 2]);
+        young.set(allocate(mutator));
+        faults::arm(FaultPoint::Promotion, 1);
+        mutator.collect(false);
+        assert_eq!(faults::left(FaultPoint::Promotion), 0);
+        assert_eq!(mutator.totals().full_collections, 1);
+        assert_eq!(words(), [POISON; 2]);
+    };
+    // SAFETY: null is valid.
+    unsafe { mutator.with_roots([Value::NULL; 2], body) };
 }
 
 #[test]

@@ -70,6 +70,23 @@ fn accesses(report: &ArrayReport) -> [u64; 4] {
 type Words = In<Counted, u32>;
 
 #[test]
+fn pinned_arrays_are_allocated_like_others() {
+    let reports = counted(2, 200, |mutator, array| {
+        // SAFETY: the type of the other array, with the same length and size.
+        unsafe {
+            let id = mutator.type_raw(array());
+            let new = NewObject::array(id, 200, array_bytes(200, 2));
+            mutator.allocate_pinned_raw(new).unwrap();
+        }
+    });
+    for report in reports {
+        let allocated = report.allocated_of(|_| true);
+        let bytes = 2 * array_bytes(200, 2) as u64;
+        assert_eq!((allocated.arrays, allocated.bytes), (2, bytes));
+    }
+}
+
+#[test]
 fn every_accessor_counts_each_element_on_both_sides_of_n() {
     // Element 15 is the last within 64 bytes.
     let reports = counted(2, 200, |mutator, array| {

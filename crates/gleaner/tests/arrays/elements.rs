@@ -107,18 +107,27 @@ fn stored_in_all_ways<F: SlotFormat + Element<Item = Value>>(references: Referen
                 .unwrap();
         });
         stored::<F>(references, 0..1, |mutator, array, value| {
-            // Those that fail are on another card.
+            // No other store dirties the card of the swap that succeeds: one that fails is on another card.
             let wrong = Value::immediate(-5);
             let swap = mutator.compare_exchange_element_raw(array, 500, wrong, value);
             assert_eq!(swap.unwrap(), Err(Value::NULL));
+            let swap = mutator.compare_exchange_element_in::<F>(array, 0, Value::NULL, value);
+            assert_eq!(swap.unwrap(), Ok(()));
+        });
+        stored::<F>(references, 0..1, |mutator, array, value| {
             let object = value.as_object().unwrap();
             let swap = mutator.compare_exchange_element_in::<Object<F>>(array, 500, object, object);
             assert_eq!(swap.unwrap(), Err(Address::NULL));
-            let swap = mutator.compare_exchange_element_in::<F>(array, 0, Value::NULL, value);
+            let swap =
+                mutator.compare_exchange_element_in::<Object<F>>(array, 0, Address::NULL, object);
             assert_eq!(swap.unwrap(), Ok(()));
+        });
+        stored::<F>(references, 0..1, |mutator, array, value| {
+            mutator.store_element_raw(array, 0, value).unwrap();
             // What is found comes back, in either way to say what an element is.
             let swap = mutator.compare_exchange_element_in::<F>(array, 0, Value::NULL, value);
             assert_eq!(swap.unwrap(), Err(value));
+            let object = value.as_object().unwrap();
             let swap =
                 mutator.compare_exchange_element_in::<Object<F>>(array, 0, Address::NULL, object);
             assert_eq!(swap.unwrap(), Err(object));

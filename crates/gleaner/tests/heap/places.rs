@@ -260,4 +260,48 @@ fn holes_that_are_too_small_are_slid_away() {
     }
 }
 
+/// A large object finds room beside an old generation of holes once that is slid together, though all that is promoted
+/// fits into the holes.
+#[test]
+fn holes_are_slid_away_for_a_large_object() {
+    let heap = Heap::builder()
+        .old(OldPolicy::MarkSweep)
+        .limit(12 << 20)
+        .young(2 << 20)
+        .resize(false)
+        .workers(1)
+        .verify(true)
+        .build()
+        .unwrap();
+    let (list, words) = (
+        heap.reference_array().unwrap(),
+        heap.array(Elements::Doubles).unwrap(),
+    );
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        // Eight megabytes of the ten that are not young, of which every second object dies.
+        let table = scope.allocate_references(list, 4000).unwrap();
+        for index in 0..4000 {
+            scope.nested(|scope| {
+                let one = scope.allocate_array(words, 254).unwrap();
+                scope.write_u64(one, 0, index as u64).unwrap();
+                scope.set(table, index, one).unwrap();
+            });
+        }
+        scope.collect(true);
+        let nothing = scope.null();
+        (0..4000)
+            .step_by(2)
+            .for_each(|index| scope.set(table, index, nothing).unwrap());
+        let large = scope.allocate_array(words, 500_000).unwrap();
+        scope.write_u64(large, 499_999, 1).unwrap();
+        for index in (1..4000).step_by(2) {
+            scope.nested(|scope| {
+                let one = scope.get(table, index);
+                assert_eq!(scope.read_u64(one, 0), index as u64);
+            });
+        }
+    });
+}
+
 const SMALL: &str = "the holes are too small for what was to be promoted";

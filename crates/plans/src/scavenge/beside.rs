@@ -44,3 +44,18 @@ impl Beside {
             .with_mut(|buffer| unsafe { &mut *buffer })
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_lock_protects_is_lent_while_it_is_held_alone() {
+        let beside = Beside::new();
+        let is_held = beside.with(|locked| {
+            beside.pinned_buffer(locked);
+            beside.lock.is_locked()
+        });
+        assert!(is_held && !beside.lock.is_locked());
+    }
+}

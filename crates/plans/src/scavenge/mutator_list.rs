@@ -97,3 +97,41 @@ impl<'a> Stopped<'a> {
         (0..self.len()).filter_map(move |index| self.get(index))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn list(records: &[NonNull<Mutator>]) -> MutatorList {
+        let mut list = MutatorList::new();
+        for &record in records {
+            // SAFETY: the tests look at no record.
+            unsafe { list.push(record) };
+        }
+        list
+    }
+
+    fn records() -> [NonNull<Mutator>; 3] {
+        [1, 2, 3].map(|number| {
+            NonNull::new(core::ptr::without_provenance_mut(number << 12)).expect("not null")
+        })
+    }
+
+    #[test]
+    fn one_that_is_removed_is_gone_and_the_others_are_not() {
+        let [first, second, third] = records();
+        let mut list = list(&[first, second, third]);
+        list.remove(second);
+        list.remove(second);
+        assert_eq!(list.0, [first, third]);
+    }
+
+    #[test]
+    fn those_that_go_are_handed_out_and_gone() {
+        let [first, second, third] = records();
+        let mut list = list(&[first, second, third]);
+        let mut gone = Vec::new();
+        list.split(|record| record == second, |record| gone.push(record));
+        assert_eq!((list.0, gone), (vec![second], vec![first, third]));
+    }
+}

@@ -12,6 +12,7 @@ pub mod rng;
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gleaner_base::events::{Event, Phase};
@@ -27,15 +28,16 @@ use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_plans::mark_sweep::roots::{LibraryList, Range};
 use gleaner_plans::mark_sweep::stop::protocol::World;
 use gleaner_plans::mark_sweep::stop::signal::Refused;
-use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::Block;
 use gleaner_spaces::mark_sweep::cache::LISTED_KINDS;
 use gleaner_spaces::mark_sweep::explicit_free::{push_cell, push_magazine};
 use gleaner_spaces::mark_sweep::kinds::ThreadLists;
 use gleaner_spaces::mark_sweep::mark::MarkEngine;
+use gleaner_spaces::mark_sweep::scan::MarkMode;
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, LARGEST_SMALL, class_of};
 use gleaner_spaces::mark_sweep::targets::MarkedObject;
+use gleaner_spaces::mark_sweep::{MARKED, Stage};
 use gleaner_work::Crew;
 
 /// Words of the root range.
@@ -53,6 +55,28 @@ pub struct Quiet {
     pub abandon_when_asked: AtomicUsize,
     /// Stands for the stack of the mutator, if there is something in it.
     pub stack: Vec<usize>,
+    /// Where a test wants to know: how far the collection was at each callback.
+    pub seen: Option<Mutex<Vec<Seen>>>,
+}
+
+/// What a client is called for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Call {
+    Moment(Moment),
+    OtherRoots,
+    WantsToStop,
+}
+
+/// How far a collection was when it called the client, and how it marked.
+pub type Seen = (Call, Stage, MarkMode);
+
+impl Quiet {
+    fn note(&self, heap: &Heap, call: Call) {
+        if let Some(seen) = &self.seen {
+            let mut seen = seen.lock().unwrap();
+            seen.push((call, heap.space.stage, heap.context.mode));
+        }
+    }
 }
 
 impl Client for Quiet {
@@ -60,7 +84,8 @@ impl Client for Quiet {
         false
     }
 
-    fn moment(&self, _heap: &mut Heap, moment: Moment) {
+    fn moment(&self, heap: &mut Heap, moment: Moment) {
+        self.note(heap, Call::Moment(moment));
         self.moments.fetch_add(1, Ordering::Relaxed);
         // Starts and ends take turns.
         match moment {
@@ -71,7 +96,9 @@ impl Client for Quiet {
     }
     fn thread_moment(&self, _heap: &mut Heap, _moment: Moment, _thread: *mut Mutator) {}
     fn settle_toggle_refs(&self, _heap: &mut Heap) {}
-    fn push_other_roots(&self, _heap: &mut Heap) {}
+    fn push_other_roots(&self, heap: &mut Heap) {
+        self.note(heap, Call::OtherRoots);
+    }
     fn stack_of(&self, thread: &Mutator, pointer: Address) -> (Address, Address) {
         if !self.stack.is_empty() {
             let low = Address::of(self.stack.as_ptr());
@@ -85,7 +112,8 @@ impl Client for Quiet {
         };
         (pointer, base)
     }
-    fn wants_to_stop(&self, _heap: &mut Heap) -> bool {
+    fn wants_to_stop(&self, heap: &mut Heap) -> bool {
+        self.note(heap, Call::WantsToStop);
         let left = self.abandon_when_asked.load(Ordering::Relaxed);
         self.abandon_when_asked
             .store(left.saturating_sub(1), Ordering::Relaxed);

@@ -35,3 +35,16 @@ pub fn policy<F: SlotFormat>(name: OldPolicy) -> &'static dyn OldGeneration<F> {
         OldPolicy::MarkSweep => &MarkSweep,
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use gleaner_mem::slot::Wide;
+
+    use super::*;
+
+    #[test]
+    fn only_what_slides_leaves_no_holes() {
+        assert!(policy::<Wide>(OldPolicy::MarkCompact).slides());
+        assert!(!policy::<Wide>(OldPolicy::MarkSweep).slides());
+    }
+}
