@@ -60,7 +60,8 @@ impl Drop for Body {
     fn drop(&mut self) {
         // Before any of it is gone.
         fork::remove(self);
-        let report = with_heap!(&self.kind, heap => heap.last_array_report());
+        // SAFETY: nobody has the heap any more, so it has no mutators.
+        let report = with_heap!(&self.kind, heap => unsafe { heap.last_array_report() });
         // A heap in which nothing was allocated was refused by the program, or of no use to it.
         if let Some(report) = report.filter(|report| report.allocated > 0) {
             eprint!("{report}");

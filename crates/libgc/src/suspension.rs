@@ -17,9 +17,12 @@ use crate::state::{Locked, WORLD};
 pub extern "C-unwind" fn GC_stop_world_external() {
     let heap = start().lock();
     let signal = heap.settings.suspend_signal;
-    if let Err(refused) = stop_world(heap.world, &heap.mutators, signal) {
-        die_of_refusal(refused);
-    }
+    // SAFETY: the lock is held and stays the client's until `GC_start_world_external`, which ends what the proof, not used
+    // here, stands for.
+    let stopped = unsafe { stop_world(heap.world, &heap.mutators, signal) };
+    stopped
+        .unwrap_or_else(|refused| die_of_refusal(refused))
+        .end();
     heap.leave_to_client(Section::StoppedWorld);
 }
 

@@ -198,7 +198,8 @@ fn a_thread_acknowledges_late() {
         });
         turn.wait();
         arm(FaultPoint::SuspendAckLate, 1);
-        let stopped = stop_world(world, mutators, SIGNAL).unwrap();
+        // SAFETY: this thread alone stops and resumes the world, and no record comes or goes.
+        let stopped = unsafe { stop_world(world, mutators, SIGNAL) }.unwrap();
         assert!(!armed(FaultPoint::SuspendAckLate));
         // SAFETY: the record stays mapped.
         assert!(world.has_stopped(unsafe { &(*record).station }, world.epoch()));

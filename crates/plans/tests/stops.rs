@@ -11,6 +11,7 @@ use std::cell::UnsafeCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use gleaner_base::contexts::WorldStopped;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::RawLock;
 use gleaner_mem::Address;
@@ -19,8 +20,18 @@ use gleaner_os::{signals, threads};
 use gleaner_plans::mark_sweep::mutator::{Mutator, Mutators};
 use gleaner_plans::mark_sweep::stop::protocol::World;
 use gleaner_plans::mark_sweep::stop::signal::{
-    Cause, here, hold_thread, on_suspend, resume_world, stop_world,
+    self, Cause, Refused, here, hold_thread, on_suspend, resume_world,
 };
+
+/// As a collector does.
+fn stop_world<'a>(
+    world: &'a World,
+    mutators: &Mutators,
+    signal: i32,
+) -> Result<WorldStopped<'a>, Refused> {
+    // SAFETY: each test holds the door's lock from here until the world is resumed.
+    unsafe { signal::stop_world(world, mutators, signal) }
+}
 
 const SIGNAL: i32 = signals::DEFAULT_SUSPEND;
 

@@ -190,9 +190,10 @@ impl Heap {
 
     /// Runs `mark` with markers in another mode than that in which everything is marked in a stop.
     pub(crate) fn marking<R>(&mut self, mode: MarkMode, mark: impl FnOnce(&mut Heap) -> R) -> R {
-        let before = core::mem::replace(&mut self.context.mode, mode);
+        self.context.mode = mode;
         let result = mark(self);
-        self.context.mode = before;
+        // Also where a callback of the client has left an earlier marking by a jump.
+        self.context.mode = MarkMode::Whole;
         result
     }
 
@@ -221,7 +222,8 @@ impl Heap {
         let world = record.step(Phase::StopWorld, |event| {
             let signal = self.settings.suspend_signal;
             event.objects = self.mutators.count() as u64;
-            signal::stop_world(self.world, &self.mutators, signal)
+            // SAFETY: who has the heap to change holds the allocator lock, until after `resume`.
+            unsafe { signal::stop_world(self.world, &self.mutators, signal) }
                 .unwrap_or_else(|refused| client.cannot_stop(refused))
         });
         client.moment(self, Moment::PostStopWorld);
@@ -293,7 +295,7 @@ impl Heap {
             }
             self.mutators.for_each_stopped(world, |thread| {
                 // SAFETY: the thread does not run, or is the calling one.
-                unsafe { self.space.keep_listed_cells(&raw const thread.cache) };
+                unsafe { self.space.keep_listed_cells(&raw const (*thread).cache) };
             });
         });
         self.space.stage = Stage::Marking;

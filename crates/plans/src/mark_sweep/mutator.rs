@@ -267,10 +267,9 @@ impl Mutators {
     }
 
     /// Calls `visit` with each thread, none of which runs but the calling one and those that are blocked.
-    pub fn for_each_stopped(&self, _: &WorldStopped<'_>, mut visit: impl FnMut(&mut Mutator)) {
-        // SAFETY: records in the list stay mapped, the allocator lock, which whoever stopped the world holds, guards their
-        // fields, and this is the one reference to the record.
-        self.for_each(|thread| visit(unsafe { &mut *thread }));
+    /// Those run outside of the heap, and read and write words of their records; so these are no references.
+    pub fn for_each_stopped(&self, _: &WorldStopped<'_>, visit: impl FnMut(*mut Mutator)) {
+        self.for_each(visit);
     }
 
     /// As [`Mutators::for_each`], for a thread that does not hold the lock: a record that comes or goes meanwhile may

@@ -120,6 +120,8 @@ impl Heap {
         let some_unknown = self.has_unknown_stacks();
         let own = threads::current_tid();
         self.mutators.for_each_stopped(world, |thread| {
+            // SAFETY: records stay mapped, the lock guards these fields, and this is the one reference to the record.
+            let thread = unsafe { &mut *thread };
             if thread.gone {
                 return;
             }

@@ -44,7 +44,7 @@ impl Heap {
             self.mutators.for_each_stopped(world, |thread| {
                 if result.is_ok() {
                     // SAFETY: the thread does not run, or is the calling one.
-                    result = unsafe { self.space.verify_cache(&raw const thread.cache) };
+                    result = unsafe { self.space.verify_cache(&raw const (*thread).cache) };
                 }
             });
             if let Err(fault) = result {

@@ -306,7 +306,7 @@ impl<F: SlotFormat> Scavenge<F> {
         fresh: Fresh,
     ) -> Option<Address> {
         let is_small = bytes <= LARGE_BYTES && place == Place::Pinned;
-        let taken = self.beside.with(|locked| {
+        let take = |locked: &mut AllocatorLocked<'_>| {
             if is_small && let Some(small) = self.take_pinned(locked, bytes) {
                 return Some(small);
             }
@@ -316,8 +316,9 @@ impl<F: SlotFormat> Scavenge<F> {
                 self.pinned_lately.fetch_add(pages, Ordering::Relaxed);
             }
             taken
-        });
-        let (object, is_zero) = taken?;
+        };
+        // SAFETY: the calling mutator is inside the gate, and gives the proof to parts of this heap.
+        let (object, is_zero) = unsafe { self.beside.with(take) }?;
         let start = match place {
             Place::Fenced(_) => object.add(ELEMENTS).sub(bytes),
             _ => object,

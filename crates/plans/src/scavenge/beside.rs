@@ -24,10 +24,13 @@ impl Beside {
     }
 
     /// Runs `body` with the lock.
-    pub fn with<R>(&self, body: impl FnOnce(&mut AllocatorLocked<'_>) -> R) -> R {
+    ///
+    /// # Safety
+    /// The caller is a mutator inside the gate, or a worker of a phase, and has no proof for the allocator of this heap:
+    /// the only one is the body's, which gives it to parts of this heap alone.
+    pub unsafe fn with<R>(&self, body: impl FnOnce(&mut AllocatorLocked<'_>) -> R) -> R {
         self.lock.lock();
-        // SAFETY: the lock was taken, and is held until the body is over. A worker that takes it has no other one, since
-        // the leader's are gone while a phase runs.
+        // SAFETY: the lock was taken, and is held until the body is over; the caller has no other proof, as it promises.
         let result = body(&mut unsafe { AllocatorLocked::begin() });
         self.lock.unlock();
         result
@@ -52,10 +55,12 @@ mod tests {
     #[test]
     fn what_the_lock_protects_is_lent_while_it_is_held_alone() {
         let beside = Beside::new();
-        let is_held = beside.with(|locked| {
+        let look = |locked: &mut AllocatorLocked<'_>| {
             beside.pinned_buffer(locked);
             beside.lock.is_locked()
-        });
+        };
+        // SAFETY: there is only this thread.
+        let is_held = unsafe { beside.with(look) };
         assert!(is_held && !beside.lock.is_locked());
     }
 }

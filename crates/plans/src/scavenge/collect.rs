@@ -102,8 +102,8 @@ impl<F: SlotFormat> Scavenge<F> {
         let mut record = Record::new(self.epoch() + 1);
         record.step(Phase::Start, |event| event.reason = reason);
         state.crew_sizes.look(self.crew.helpers());
-        self.prepare_census(state);
         let started = clock::monotonic_ns();
+        self.prepare_census(state);
         let mut stopped = self.stop_world(state, &mut record);
         let world = &mut stopped;
         let mut collection = self.begin_collection(state, world, started, request);
@@ -130,7 +130,8 @@ impl<F: SlotFormat> Scavenge<F> {
 
     fn stop_world<'a>(&'a self, state: &mut State, record: &mut Record) -> WorldStopped<'a> {
         let world = record.step(Phase::StopWorld, |event| {
-            let world = self.stop(state);
+            // SAFETY: a collection begins in a running world, and `stop_and_collect` resumes it.
+            let world = unsafe { self.stop(state) };
             event.objects = state.mutators.len() as u64;
             world
         });
@@ -277,7 +278,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    pub(super) fn retire_tlabs(&self, state: &State, world: &WorldStopped<'_>) {
+    pub(super) fn retire_tlabs(&self, state: &State, world: &mut WorldStopped<'_>) {
         for mutator in state.mutators.stopped(world).iter() {
             // SAFETY: the mutator does not run, and no worker is at work on it.
             unsafe { mutator.retire_tlab() };
@@ -285,18 +286,21 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Before arraylets are swept.
-    fn retire_arraylets(&self, state: &State, world: &WorldStopped<'_>) {
+    fn retire_arraylets(&self, state: &State, world: &mut WorldStopped<'_>) {
         for mutator in state.mutators.stopped(world).iter() {
             mutator.retire_arraylets();
         }
     }
 
     /// Waits until no mutator is inside the gate. The caller is outside, and holds `collecting`.
-    pub(super) fn stop(&self, state: &mut State) -> WorldStopped<'_> {
+    ///
+    /// # Safety
+    /// The world runs, so there is no other proof; [`Scavenge::resume`] gets this one.
+    pub(super) unsafe fn stop(&self, state: &mut State) -> WorldStopped<'_> {
         collecting::announce(&self.gate, state.mutators.polls());
         self.gate.drain_watching(|| self.bury(state));
         // SAFETY: no mutator is inside the gate, and none comes in until `resume`; so none holds `beside`, which is taken
-        // inside. The one caller at a time holds `collecting`.
+        // inside. There is no other proof, as the caller promises.
         unsafe { WorldStopped::begin() }
     }
 

@@ -69,15 +69,12 @@ impl MutatorList {
     }
 }
 
-/// Mutators that do not run.
+/// Mutators that do not run. Not to be shared between workers without care: records have cells.
 #[derive(Clone, Copy)]
 pub struct Stopped<'a> {
     records: &'a [NonNull<Mutator>],
     _world: &'a WorldStopped<'a>,
 }
-
-// SAFETY: the mutators do not run; workers share them as they share what they own: each has tasks of its own.
-unsafe impl Sync for Stopped<'_> {}
 
 impl<'a> Stopped<'a> {
     /// How many there are.

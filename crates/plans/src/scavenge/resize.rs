@@ -253,7 +253,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let region = &self.old.region;
         let seen = region.end();
         // No mutator holds the lock in a stopped world.
-        self.beside.with(|locked| {
+        let reserve = |locked: &mut AllocatorLocked<'_>| {
             if seen == region.end() {
                 let end = seen.add(RESERVED_AT_ONCE).min(self.farthest_old_end());
                 let high = Address::new(self.old_high.load(Ordering::Relaxed)).max(end);
@@ -267,7 +267,9 @@ impl<F: SlotFormat> Scavenge<F> {
                 region.set_end(locked, end.max(seen));
             }
             seen < region.end()
-        })
+        };
+        // SAFETY: the calling worker has no proof: the leader's is borrowed for reading while the phase runs.
+        unsafe { self.beside.with(reserve) }
     }
 
     /// Remembers how high the old space has been: memory above its top may be resident.

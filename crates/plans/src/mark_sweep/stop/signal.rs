@@ -89,7 +89,10 @@ pub extern "C" fn on_suspend(
 /// does not end. The caller holds the allocator lock until [`resume_world`].
 ///
 /// Records whose thread no longer exists are flagged as gone.
-pub fn stop_world<'a>(
+///
+/// # Safety
+/// The world runs, and the caller holds the allocator lock until [`resume_world`] has got the proof.
+pub unsafe fn stop_world<'a>(
     world: &'a World,
     mutators: &Mutators,
     signal: c_int,

@@ -133,8 +133,11 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             fits
         };
-        self.beside
-            .with(|locked| self.arraylets().refill(locked, buffer, contents, grow))
+        let refill = |locked: &mut AllocatorLocked<'_>| {
+            self.arraylets().refill(locked, buffer, contents, grow)
+        };
+        // SAFETY: the calling mutator is inside the gate, and gives the proof to parts of this heap.
+        unsafe { self.beside.with(refill) }
     }
 
     /// Before a stock of `count` arraylets is filled: collects if there are many young ones, or under stress.

@@ -112,7 +112,8 @@ impl<F: SlotFormat> Scavenge<F> {
         self.gate.leave();
         let _outside = Outside(&self.gate);
         self.collecting.with(&self.gate, |state| {
-            let world = self.stop(state);
+            // SAFETY: the caller was inside the gate, so the world ran; `Resume` resumes it.
+            let world = unsafe { self.stop(state) };
             let mut resume = Resume {
                 heap: self,
                 state,

@@ -48,6 +48,9 @@ pub enum Task<'a> {
     Arraylets(usize),
 }
 
+// SAFETY: the mutators do not run, and each is one worker's task.
+unsafe impl Sync for Tasks<'_> {}
+
 impl<'a> Tasks<'a> {
     /// The roots alone.
     pub fn of_roots<F: SlotFormat>(

@@ -431,7 +431,7 @@ mod models {
             if let Some(number) = again {
                 shared.discard(number);
             }
-            others.map(|other| other.join().unwrap());
+            others.into_iter().for_each(|other| other.join().unwrap());
             // The world is stopped: a collector looks for roots.
             assert_eq!(shared.handles.prepare(), 3);
             let free = |number: &&u32| shared.handles.load(**number).as_object().is_none();

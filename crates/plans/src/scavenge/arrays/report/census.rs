@@ -228,9 +228,12 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// As [`Scavenge::array_report`], of a heap that has no mutators any more.
-    pub fn last_array_report(&self) -> Option<ArrayReport> {
+    ///
+    /// # Safety
+    /// There are none, and none attaches.
+    pub unsafe fn last_array_report(&self) -> Option<ArrayReport> {
         let mut report = self.empty_report()?;
-        // SAFETY: the heap has no mutators, and the holder of `collecting` is the one thread at work.
+        // SAFETY: the heap has no mutators, as the caller promises, and the holder of `collecting` is the one thread at work.
         let mut world = unsafe { WorldStopped::begin() };
         self.collecting.with(&self.gate, |state| {
             self.gather(state, &mut world, &mut report)
