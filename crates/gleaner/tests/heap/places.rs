@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use gleaner::{Builder, Elements, Heap, Local, OldPolicy, References, Scope, Structure, Type};
+use gleaner::{
+    Array, Builder, Elements, Heap, Local, OldPolicy, ReferenceArray, References, Scope, Structure,
+    Type,
+};
 
 const NODE: Structure = Structure {
     references: 1,
@@ -225,14 +228,7 @@ fn holes_that_are_too_small_are_slid_away() {
         let mut mutator = heap.attach().unwrap();
         mutator.scope(|scope| {
             // Nine megabytes of objects of 2 KB, of which every second one dies.
-            let table = scope.allocate_references(list, 4000).unwrap();
-            for index in 0..4000 {
-                scope.nested(|scope| {
-                    let one = scope.allocate_array(words, 254).unwrap();
-                    scope.write_u64(one, 0, index as u64).unwrap();
-                    scope.set(table, index, one).unwrap();
-                });
-            }
+            let table = numbered(scope, list, words);
             scope.collect(true);
             let nothing = scope.null();
             (0..4000)
@@ -260,6 +256,19 @@ fn holes_that_are_too_small_are_slid_away() {
     }
 }
 
+/// A table of 4,000 arrays of 2 KB, each of which begins with its index.
+fn numbered<'s>(scope: &mut Scope<'s>, list: ReferenceArray, words: Array) -> Local<'s> {
+    let table = scope.allocate_references(list, 4000).unwrap();
+    for index in 0..4000 {
+        scope.nested(|scope| {
+            let one = scope.allocate_array(words, 254).unwrap();
+            scope.write_u64(one, 0, index as u64).unwrap();
+            scope.set(table, index, one).unwrap();
+        });
+    }
+    table
+}
+
 /// A large object finds room beside an old generation of holes once that is slid together, though all that is promoted
 /// fits into the holes.
 #[test]
@@ -280,14 +289,7 @@ fn holes_are_slid_away_for_a_large_object() {
     let mut mutator = heap.attach().unwrap();
     mutator.scope(|scope| {
         // Eight megabytes of the ten that are not young, of which every second object dies.
-        let table = scope.allocate_references(list, 4000).unwrap();
-        for index in 0..4000 {
-            scope.nested(|scope| {
-                let one = scope.allocate_array(words, 254).unwrap();
-                scope.write_u64(one, 0, index as u64).unwrap();
-                scope.set(table, index, one).unwrap();
-            });
-        }
+        let table = numbered(scope, list, words);
         scope.collect(true);
         let nothing = scope.null();
         (0..4000)

@@ -111,6 +111,7 @@ impl Heap {
         let goes_on = matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_));
         // Blocks of new objects were asked about as all others were.
         self.space.forget_fresh();
+        // Not only when the stop is over: callbacks come before, and what they allocate is looked at in the last stop.
         self.space.stage = Stage::Between;
         self.space.marked_in_steps = true;
         let most = self.most_in_cycle();

@@ -23,7 +23,7 @@ use crate::scavenge::walk::Edge;
 use crate::scavenge::{Scavenge, State};
 use crate::shared::record::Record;
 
-/// What lives is slid together.
+/// Live objects are slid together.
 pub struct MarkCompact;
 
 impl<F: SlotFormat> OldGeneration<F> for MarkCompact {

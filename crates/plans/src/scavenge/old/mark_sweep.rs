@@ -12,7 +12,7 @@ use crate::scavenge::walk::Edge;
 use crate::scavenge::{Scavenge, State};
 use crate::shared::record::Record;
 
-/// What lives stays, and what is young is promoted into the holes.
+/// Live objects stay where they are, and young objects are promoted into the holes.
 pub struct MarkSweep;
 
 impl<F: SlotFormat> OldGeneration<F> for MarkSweep {
