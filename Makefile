@@ -507,9 +507,9 @@ $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES) $(BEFORE_BENCHES): bench-%: buil
 	if [ -d "$$out" ]; then $(LAB) resume "$$out" || status=$$?; \
 	else $(LAB) run $* $(BENCH_OF) --out "$$out" || status=$$?; fi; \
 	[ $$status -le 1 ] || [ $$status -eq 3 ]
-	$(LAB) report target/lab/bench/$* --markdown docs/measured/$*.md
+	$(LAB) report target/lab/bench/$* --markdown docs/results/tables/$*.md
 	if [ $* = naps-paper ]; then \
-		$(LAB) findings target/lab/bench/$* --markdown docs/measured/naps-findings.md; fi
+		$(LAB) findings target/lab/bench/$* --markdown docs/results/tables/naps-findings.md; fi
 
 # --- the rivals of the precise heap ------------------------------------------
 
@@ -658,7 +658,7 @@ help:
 #|   make lab       prepares the lab and lists its experiments (lab/README.md)
 #|   make bench     against stock libgc at equal peak memory, the paper's Table 1,
 #|                  time against heap size, and more: reports in target/lab/bench/,
-#|                  tables in docs/measured/; takes hours, and goes on where it
+#|                  tables in docs/results/tables/; takes hours, and goes on where it
 #|                  was stopped. make bench-boehm-table1 runs one of them; also
 #|                  libgc-clients, prefetch-hint, minheap, precise-heap,
 #|                  precise-heap-mutators, zeroing-micro, zeroing-nursery, zeroing,

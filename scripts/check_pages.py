@@ -11,7 +11,7 @@
     the option table, as docs/options.md prints it;
  5. README.md names the oldest Rust that Cargo.toml allows;
  6. a ratio with its interval, `1.02 [1.01, 1.04]` in the text of a page of docs/, stands so, or
-    the other way up, in a table of docs/measured/;
+    the other way up, in a table of docs/results/tables/;
  7. a block of C or Rust in docs/embedding.md stands so in an example, which the
     tests build and run;
  8. a block says what it is: commands (sh, console), which scripts/commands.py runs, or
@@ -37,7 +37,7 @@ import sys
 from checks import report
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# A page that a program or a table writes is checked where it is written; of docs/measured/ the lab writes all.
+# A page that a program or a table writes is checked where it is written; of docs/results/tables/ the lab writes all.
 GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md", "docs/system-calls.md"}
 # Options of programs that are not Gleaner's: rustup, numactl, ecl, cargo doc, gdb, valgrind, pkg-config, nim, dask, objdump.
 FOREIGN = {"--component", "--interleave", "--preferred", "--load", "--open", "--args", "--leak-check", "--suppressions",
@@ -297,7 +297,7 @@ def main():
                              stdout=subprocess.PIPE, text=True).stdout.split("\n")
     tracked = [path for path in tracked if os.path.isfile(path)]
     pages = {path: read(path) for path in tracked
-             if path.endswith(".md") and path not in GENERATED and not path.startswith("docs/measured/")}
+             if path.endswith(".md") and path not in GENERATED and not path.startswith("docs/results/tables/")}
     words = FOREIGN.union(*(option_words(path, read(path)) for path in tracked
                             if path == "Makefile" or path.endswith((".rs", ".py", ".sh", ".java", ".go", ".c"))))
     folders = {path.split("/")[0] for path in tracked if "/" in path}
@@ -321,7 +321,7 @@ def main():
         names = re.search(r"const NAMES.*?\];", read("crates/place/src/settings.rs"), re.S).group()
         options |= set(re.findall(r'"([a-z-]+)"', names))
 
-    measured = {row for path in glob.glob("docs/measured/*.md") for row in ratios(read(path))}
+    measured = {row for path in glob.glob("docs/results/tables/*.md") for row in ratios(read(path))}
 
     def over(rule, *arguments):
         return [problem for page, text in pages.items() for problem in rule(page, text, *arguments)]

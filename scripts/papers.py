@@ -144,7 +144,7 @@ def option_problems(name, row, options, place):
 
 def page_path(page):
     """Where a page of a row lies below docs/."""
-    return page.partition("#")[0] if ".md" in page else f"measured/{page}.md"
+    return page.partition("#")[0] if ".md" in page else f"results/tables/{page}.md"
 
 
 def name_problems(name, row, exists):
@@ -353,7 +353,7 @@ def read(path):
 
 def read_pages():
     """The pages of docs/ that rows may name, by their path below it."""
-    paths = glob.glob(os.path.join(ROOT, "docs", "*.md")) + glob.glob(os.path.join(ROOT, "docs", "measured", "*.md"))
+    paths = glob.glob(os.path.join(ROOT, "docs", "*.md")) + glob.glob(os.path.join(ROOT, "docs", "results", "**", "*.md"), recursive=True)
     return {os.path.relpath(path, os.path.join(ROOT, "docs")): read(path) for path in sorted(paths) if path != PAGE}
 
 
@@ -415,7 +415,7 @@ def self_test():
         return wrong(problems)
 
     papers = {"p": dict(head, statements="p", experiments=["e"])}
-    shown = render(papers, {"measured/p.md": page})
+    shown = render(papers, {"results/tables/p.md": page})
     return report([
         ("accepts a row", row_problems("r", row)),
         ("rejects a row without a verdict", fails(row_problems("r", without("verdict")))),
@@ -433,11 +433,11 @@ def self_test():
         ("rejects a long sentence", fails(row_problems("r", dict(row, says="a " * 40)))),
         ("accepts several short ones", row_problems("r", dict(row, says="a " * 30 + "a. " + "b " * 30))),
         ("accepts names", name_problems("r", dict(row, experiment=["e"], data=["t"]), lambda path: path in (
-            "a.rs", "lab/experiments/e.yaml", "lab/papers/t.csv", "docs/measured/p.md"))),
+            "a.rs", "lab/experiments/e.yaml", "lab/papers/t.csv", "docs/results/tables/p.md"))),
         ("rejects a file", fails(name_problems("r", {"file": ["b.rs"]}, {"a.rs"}.__contains__))),
         ("rejects an experiment", fails(name_problems("r", {"experiment": ["f"]}, {"lab/experiments/e.yaml"}.__contains__))),
         ("rejects a table", fails(name_problems("r", {"data": ["u"]}, {"lab/papers/t.csv"}.__contains__))),
-        ("rejects a measured page", fails(name_problems("r", {"pages": ["q"]}, {"docs/measured/p.md"}.__contains__))),
+        ("rejects a measured page", fails(name_problems("r", {"pages": ["q"]}, {"docs/results/tables/p.md"}.__contains__))),
         ("accepts a page of docs/", name_problems("r", {"pages": ["z.md#a"]}, {"docs/z.md"}.__contains__)),
         ("accepts options", option("way=b", "flag=on", "size=64k", "size=0", "power=128")),
         ("rejects an option", fails(option("weigh=b"))),
@@ -460,14 +460,14 @@ def self_test():
         ("rejects a finding that claims more than its statements", fails(numbered_problems("p", head, statements))),
         ("accepts one that does not", numbered_problems("p", {"row": [dict(row, item="finding 1", verdict="does not hold here")]},
                                                          statements)),
-        ("accepts undecided after the rounds of a page", round_problems("r", dict(row, verdict="undecided"), {"measured/p.md": page})),
+        ("accepts undecided after the rounds of a page", round_problems("r", dict(row, verdict="undecided"), {"results/tables/p.md": page})),
         ("rejects undecided after nobody knows how many", fails(round_problems("r", dict(row, verdict="undecided"), {}))),
         ("statements of both kinds hold in part", wrong(together(["holds", "does not hold"]) == "holds in part")),
         ("one that is undecided decides nothing", wrong(together(["holds", "undecided"]) == "undecided")),
         ("one that cannot be tested says nothing", wrong(together(["holds", "cannot be tested here"]) == "holds")),
         ("takes rounds, machine and commit from the page",
          wrong(facts_of(page) == ("3", "AMD EPYC", "0123456789ab, with changes"))),
-        ("shows them", wrong("[p](measured/p.md), 3 rounds, AMD EPYC, 0123456789ab, with changes" in shown)),
+        ("shows them", wrong("[p](results/tables/p.md), 3 rounds, AMD EPYC, 0123456789ab, with changes" in shown)),
         ("shows how many rounds did not decide", wrong(shown_verdict(dict(row, verdict="undecided"), "1") == "undecided: 1 round")),
         ("counts the verdicts, those of statements among them", wrong("| 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 3 |" in shown)),
         ("shows a model as one", wrong(row_of_statement(dict(statements[0], verdict="modelled (holds)"), papers["p"])["why"] == "holds")),

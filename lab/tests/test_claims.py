@@ -32,7 +32,7 @@ def said(pattern, name="zeroing.md"):
 
 def table(name, head):
     """The rows of a page's table that begins with these columns, by column."""
-    lines = (DOCS / "measured" / name).read_text().splitlines()
+    lines = (DOCS / "results" / "tables" / name).read_text().splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith(head))
     columns = cells(lines[first])
     rows = []
