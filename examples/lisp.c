@@ -453,7 +453,9 @@ static void make_names(void)
 
 int main(int argc, char **argv)
 {
-    struct gleaner_options options = { .limit = 32 << 20 };
+    struct gleaner_options options = {
+        .limit = 32 << 20, .outside_layout = GLEANER_LAYOUT_FOLLOWED
+    };
     char message[200];
     gleaner_heap *heap;
     FILE *in = stdin;

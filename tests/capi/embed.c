@@ -188,6 +188,53 @@ static void bad_input_is_named(bool compressed)
     CHECK(gleaner_interface() == GLEANER_INTERFACE);
 }
 
+/* Code for slots of 8 bytes is wrong on slots of 4, whoever asks for them. */
+static void the_layout_is_the_programs(bool compressed)
+{
+    struct gleaner_options options;
+    const char *given = getenv("GLEANER_OPTIONS");
+    char *before = given == NULL ? NULL : strdup(given);
+    char message[300] = "";
+    gleaner_heap *heap;
+    gleaner_mutator *m;
+    int layout;
+
+    setenv("GLEANER_OPTIONS", compressed ? "refs=wide" : "refs=compressed", 1);
+    memset(&options, 0, sizeof options);
+    options.limit = 1 << 20;
+    options.compressed = compressed;
+    CHECK(gleaner_heap_new(&options, message, sizeof message) == NULL);
+    CHECK(strstr(message, compressed ? "refs=wide, which changes how"
+                                     : "refs=compressed, which changes how")
+          != NULL);
+    for (layout = GLEANER_LAYOUT_LEFT_OUT; layout <= GLEANER_LAYOUT_FOLLOWED;
+         layout++) {
+        options.outside_layout = (enum gleaner_outside_layout)layout;
+        heap = gleaner_heap_new(&options, message, sizeof message);
+        CHECK(heap != NULL);
+        m = gleaner_attach(heap);
+        CHECK((m->slot_bytes == 4)
+              == (compressed == (layout == GLEANER_LAYOUT_LEFT_OUT)));
+        gleaner_detach(m);
+        CHECK(gleaner_heap_free(heap));
+    }
+    options.outside_layout = (enum gleaner_outside_layout)3;
+    CHECK(gleaner_heap_new(&options, message, sizeof message) == NULL);
+    CHECK(strstr(message, "outside_layout is 3") != NULL);
+    /* Without options of its own a program has the default layout. */
+    setenv("GLEANER_OPTIONS", "refs=wide", 1);
+    heap = gleaner_heap_new(NULL, message, sizeof message);
+    CHECK(heap != NULL && gleaner_heap_free(heap));
+    setenv("GLEANER_OPTIONS", "arrays=zray", 1);
+    CHECK(gleaner_heap_new(NULL, message, sizeof message) == NULL);
+    CHECK(strstr(message, "leave arrays out") != NULL);
+    if (before == NULL)
+        unsetenv("GLEANER_OPTIONS");
+    else
+        setenv("GLEANER_OPTIONS", before, 1);
+    free(before);
+}
+
 static void options_by_name(bool compressed)
 {
     struct gleaner_options options;
@@ -197,6 +244,7 @@ static void options_by_name(bool compressed)
 
     memset(&options, 0, sizeof options);
     options.limit = 1000;
+    options.outside_layout = GLEANER_LAYOUT_FOLLOWED;
     options.compressed = !compressed;
     options.list = compressed ? "heap-limit=2m,refs=compressed,workers=2"
                               : "heap-limit=2m,refs=wide,workers=2";
@@ -649,6 +697,7 @@ int main(void)
         { "heaps in use are not freed", heaps_in_use_are_not_freed },
         { "bad input is named", bad_input_is_named },
         { "options by name", options_by_name },
+        { "the layout is the program's", the_layout_is_the_programs },
         { "sizes that no heap has are refused",
           sizes_that_no_heap_has_are_refused },
         { "pinned objects and walks", pinned_objects_and_walks },

@@ -14,6 +14,7 @@ static struct stage set_up_with_threads(bool compressed)
     struct gleaner_options options;
 
     memset(&options, 0, sizeof options);
+    options.outside_layout = GLEANER_LAYOUT_FOLLOWED;
     options.limit = 8 << 20;
     options.workers = 3;
     options.compressed = compressed;

@@ -218,6 +218,7 @@ static void make(const void *run)
     if (of->make == write_with_a_handler)
         signal(SIGSEGV, own_handler);
     memset(&options, 0, sizeof options);
+    options.outside_layout = GLEANER_LAYOUT_FOLLOWED;
     options.limit = 16 << 20;
     options.workers = 2;
     options.compressed = compressed;

@@ -367,6 +367,7 @@ static gleaner_heap *other_heap(struct stage *s)
 
     gleaner_blocking_begin(s->m);
     memset(&options, 0, sizeof options);
+    options.outside_layout = GLEANER_LAYOUT_FOLLOWED;
     options.limit = 2 << 20;
     options.ignore_environment = true;
     options.list = "arrays=zray,first-n=64,arraylet=256";

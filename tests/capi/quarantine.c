@@ -364,6 +364,7 @@ static gleaner_heap *heap_with(uint32_t stress)
     struct gleaner_options options;
 
     memset(&options, 0, sizeof options);
+    options.outside_layout = GLEANER_LAYOUT_FOLLOWED;
     options.limit = 8 << 20;
     options.stress = stress;
     options.workers = 2;

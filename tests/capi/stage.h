@@ -37,6 +37,7 @@ static inline gleaner_heap *stressed_heap(bool compressed, size_t limit,
     struct gleaner_options options;
 
     memset(&options, 0, sizeof options);
+    options.outside_layout = GLEANER_LAYOUT_FOLLOWED;
     options.limit = limit;
     options.stress = stress;
     options.workers = 2;

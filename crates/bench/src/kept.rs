@@ -1,7 +1,7 @@
 //! A heap with arrays that are kept by index: what the microbenchmarks of holes and of pauses are made of.
 
 use gleaner::raw::{Address, AnyArrays, Fresh, In, NewObject, Shape, TypeId, Value, array_bytes};
-use gleaner::{Builder, Handle, Heap, Mutator, OutOfMemory, References};
+use gleaner::{Builder, Handle, Heap, Mutator, OutOfMemory, OutsideLayout, References};
 use gleaner_workloads::failed;
 
 use crate::native::crew_of;
@@ -31,7 +31,8 @@ impl Kept {
         let builder = Heap::builder()
             .limit((mb as usize) << 20)
             .workers(workers)
-            .crew(crew_of(workers));
+            .crew(crew_of(workers))
+            .outside_layout(OutsideLayout::Followed);
         let heap = options
             .iter()
             .try_fold(builder, |builder, list| builder.options(list))

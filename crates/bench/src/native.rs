@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
-use gleaner::{Builder, Crew, Heap, References};
+use gleaner::{Builder, Crew, Heap, OutsideLayout, References};
 use gleaner_work::MAX_WORKERS;
 use gleaner_workloads::{EVERY_LAYOUT, Entry, Extra, Facts, Mutators, Scale, TABLE, failed, find};
 use serde::Serialize;
@@ -162,7 +162,8 @@ fn build(chosen: &Native, mb: usize) -> Result<Heap> {
         .workers(chosen.workers)
         .crew(crew_of(chosen.workers))
         .verify(chosen.verify)
-        .references(references);
+        .references(references)
+        .outside_layout(OutsideLayout::Followed);
     let mut lists = chosen.options.iter();
     lists
         .try_fold(builder, |builder, list| builder.options(list))

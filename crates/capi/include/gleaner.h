@@ -41,7 +41,7 @@ extern "C" {
 /* One number is the version of this interface, of the header of objects and of
    the published fields. gleaner_interface() returns that of the library that is
    linked. */
-#define GLEANER_INTERFACE 7
+#define GLEANER_INTERFACE 8
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
@@ -81,6 +81,21 @@ static inline size_t gleaner_known_first_n(void)
     return 0;
 #endif
 }
+
+/* What becomes of options in the environment (GLEANER_OPTIONS) that change how
+   objects lie in memory: `refs`, `arrays`, and what says how arrays are cut.
+   Code that was compiled for slots of 8 bytes, or for arrays in one piece, is
+   wrong on another heap. */
+enum gleaner_outside_layout {
+    GLEANER_LAYOUT_REFUSED = 0,  /* no heap is made; the message names the
+                                    option */
+    GLEANER_LAYOUT_LEFT_OUT = 1, /* a line on standard error says so, and the
+                                    heap is as the program asks */
+    GLEANER_LAYOUT_FOLLOWED = 2  /* they count: the code of the program takes
+                                    the size of a slot and the pieces of arrays
+                                    from the heap, as the functions and macros
+                                    below do */
+};
 
 /* A field that is 0 has its default. A field accepts what the option of its
    name accepts (docs/options.md; the name for `limit` is heap-limit), and
@@ -127,6 +142,7 @@ struct gleaner_options {
     bool verify;      /* testing: checks the heap at each collection */
     bool poison;      /* testing: overwrites what is freed */
     bool ignore_environment; /* GLEANER_OPTIONS is not read */
+    enum gleaner_outside_layout outside_layout; /* see above */
     const char *list; /* options by name (docs/options.md), or NULL; they
                          override the fields: "heap-limit=1g,tenure=3" */
 };
@@ -138,9 +154,9 @@ gleaner_heap *gleaner_heap_new_knowing(size_t first_n,
 
 /* Makes a heap. If that fails it answers NULL, and writes the reason to
    `message` (unless that is NULL), in at most `message_bytes` bytes. `options`
-   may be NULL. The environment variable GLEANER_OPTIONS overrides all options.
-   It is ignored if you ask for that, and in a program that runs with more
-   rights than its user (setuid). */
+   may be NULL. The environment variable GLEANER_OPTIONS overrides all options
+   but those of the layout (outside_layout). It is ignored if you ask for that,
+   and in a program that runs with more rights than its user (setuid). */
 static inline gleaner_heap *
 gleaner_heap_new(const struct gleaner_options *options, char *message,
                  size_t message_bytes)

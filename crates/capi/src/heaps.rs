@@ -7,7 +7,7 @@ use gleaner::raw::{
     Arrays, FastPaths, Record, RootVisitor, Shape, Size, SizeFunction, Trace, TraceFunction,
     TypeId, VERSION, Visitor,
 };
-use gleaner::{BuildError, Builder, Heap, References};
+use gleaner::{BuildError, Builder, Heap, OutsideLayout, References};
 
 use crate::checks::heap_of;
 use crate::panics::install_hook;
@@ -27,6 +27,8 @@ pub struct Options {
     verify: bool,
     poison: bool,
     ignore_environment: bool,
+    /// Of `enum gleaner_outside_layout`.
+    outside_layout: u32,
     list: *const c_char,
 }
 
@@ -75,6 +77,7 @@ unsafe fn builder(options: &Options) -> Result<Builder, BuildError> {
     if options.tlab > 0 {
         builder = builder.tlab(options.tlab as usize);
     }
+    builder = builder.outside_layout(outside_layout(options.outside_layout)?);
     if options.ignore_environment {
         builder = builder.ignore_environment();
     }
@@ -90,6 +93,18 @@ unsafe fn builder(options: &Options) -> Result<Builder, BuildError> {
         .to_str()
         .map_err(|_| BuildError::Option("the list of options is not UTF-8".into()))?;
     builder.options(list)
+}
+
+/// The values of `enum gleaner_outside_layout`: code that was compiled for one layout is the rule in C.
+fn outside_layout(value: u32) -> Result<OutsideLayout, BuildError> {
+    match value {
+        0 => Ok(OutsideLayout::Refused),
+        1 => Ok(OutsideLayout::LeftOut),
+        2 => Ok(OutsideLayout::Followed),
+        _ => Err(BuildError::Option(format!(
+            "outside_layout is {value}, which is none of enum gleaner_outside_layout"
+        ))),
+    }
 }
 
 /// Why code that knows that the first `known` bytes of an array lie in one piece, as a macro of gleaner.h says, must not
@@ -138,7 +153,10 @@ pub unsafe extern "C" fn gleaner_heap_new_knowing(
     // SAFETY: null, or the caller's options.
     let options = unsafe { options.as_ref() };
     // SAFETY: the list is the caller's, too.
-    let builder = options.map_or(Ok(Heap::builder()), |options| unsafe { builder(options) });
+    let builder = options.map_or(
+        Ok(Heap::builder().outside_layout(OutsideLayout::Refused)),
+        |options| unsafe { builder(options) },
+    );
     let made = builder.and_then(Builder::build);
     let made = made.map_err(|error| error.to_string());
     let made = made.and_then(|heap| match differently_cut(&heap, first_n) {

@@ -162,10 +162,11 @@ impl<'r> Lisp<'r> {
                 self.cons(scope, self.words[QUOTE], quoted, into)
             })?,
             word => match word.parse() {
-                Ok(number) => scope.nested(|scope| {
-                    let integer = scope.integer(number);
+                Ok(number) => scope.nested(|scope| -> Done {
+                    let integer = scope.integer(number).ok_or("a number is too large")?;
                     scope.assign(into, integer);
-                }),
+                    Ok(())
+                })?,
                 Err(_) => self.intern(scope, word, into)?,
             },
         }
@@ -454,7 +455,7 @@ impl<'r> Lisp<'r> {
                             return Ok(());
                         }
                     };
-                    let result = scope.integer(result);
+                    let result = scope.integer(result).ok_or("a number is too large")?;
                     scope.assign(into, result);
                     return Ok(());
                 }

@@ -69,6 +69,8 @@ pub(crate) struct Body {
     /// How many mutators there are. Relaxed: it is a number for people.
     pub(crate) mutators: AtomicUsize,
     pub(crate) listeners: Listeners,
+    /// An option from outside that changed the layout of objects while the program did not say that its code follows.
+    pub(crate) unknown_layout: Option<&'static str>,
     /// Whether this process was forked, and the heap has had no threads since. Relaxed: it is set while there is one
     /// thread, and the exchange decides between those that see it.
     pub(crate) lost_its_threads: AtomicBool,

@@ -5,60 +5,19 @@
 //! error on the builder; in the environment it is left to that heap. A program that runs with more rights than its user
 //! has no environment, and an embedder may refuse it ([`Builder::ignore_environment`]).
 
-use std::env;
-use std::fmt;
 use std::fs::File;
-use std::path::PathBuf;
 
 use gleaner_base::faults::FaultPlan;
 use gleaner_base::options::{
-    Crew, Foreign, Generations, HeapKind, OldPages, OldPolicy, OptionError, Options, Pages,
-    Parking, Plan, Prefetch, References, TABLE, TaskQueue, TraceOrder, Verify, Zeroing,
+    Crew, Foreign, Generations, HeapKind, OldPages, OldPolicy, Options, Pages, Parking, Plan,
+    Prefetch, References, TABLE, TaskQueue, TraceOrder, Verify, Zeroing,
 };
-use gleaner_os::environment;
 use gleaner_os::topology::Topology;
-use gleaner_plans::scavenge::{Config, CreateError};
+use gleaner_plans::scavenge::Config;
 
+use crate::build_error::BuildError;
+use crate::environment::{self, OutsideLayout, Settled};
 use crate::heap::Heap;
-
-/// The environment variable with options for all heaps of the process.
-const VARIABLE: &str = "GLEANER_OPTIONS";
-
-/// Why a heap could not be built.
-#[derive(Debug)]
-pub enum BuildError {
-    /// An option that the program set is refused. The text says why.
-    Option(String),
-    /// The list of options in the environment is refused. The text says why.
-    Environment(String),
-    /// The file that option `log` names cannot be opened.
-    Log(PathBuf, std::io::Error),
-    /// Each option is accepted, but no heap can be made with them.
-    Create(CreateError),
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::Option(error) => out.write_str(error),
-            BuildError::Environment(error) => write!(out, "in {VARIABLE}: {error}"),
-            BuildError::Log(path, error) => write!(
-                out,
-                "option log: cannot open {} to append to it: {error}",
-                path.display()
-            ),
-            BuildError::Create(error) => error.fmt(out),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {}
-
-impl From<CreateError> for BuildError {
-    fn from(error: CreateError) -> BuildError {
-        BuildError::Create(error)
-    }
-}
 
 /// The options of a heap that is to be built. A method accepts every value; [`Builder::build`] refuses those that the
 /// option of that name does not accept, with the same message. `GLEANER_OPTIONS` in the environment overrides what is
@@ -67,6 +26,7 @@ impl From<CreateError> for BuildError {
 pub struct Builder {
     options: Options,
     ignores_environment: bool,
+    outside_layout: Option<OutsideLayout>,
 }
 
 impl Heap {
@@ -81,6 +41,7 @@ impl Builder {
         Builder {
             options: Options::DEFAULT,
             ignores_environment: false,
+            outside_layout: None,
         }
     }
 
@@ -98,7 +59,7 @@ impl Builder {
     /// ```
     pub fn option(mut self, name: &str, value: &str) -> Result<Self, BuildError> {
         let set = self.options.set_of(HeapKind::Precise, name, value);
-        set.map_err(refused)?;
+        set.map_err(BuildError::refused)?;
         Ok(self)
     }
 
@@ -107,7 +68,7 @@ impl Builder {
     pub fn options(mut self, list: &str) -> Result<Self, BuildError> {
         self.options
             .read_list_of(HeapKind::Precise, Foreign::Refused, list)
-            .map_err(refused)?;
+            .map_err(BuildError::refused)?;
         Ok(self)
     }
 
@@ -277,11 +238,35 @@ impl Builder {
         self
     }
 
+    /// What becomes of options in the environment that change how objects lie in memory: `refs`, `arrays`, and what says
+    /// how arrays are cut. A program that uses the safe layer alone need not say it: such options are followed. On the raw
+    /// layer it has to be said. Otherwise a heap with such an option from outside refuses types of the raw layer.
+    ///
+    /// ```
+    /// use gleaner::{Heap, OutsideLayout, References};
+    ///
+    /// # // SAFETY: this program has one thread.
+    /// # unsafe { std::env::set_var("GLEANER_OPTIONS", "refs=compressed") };
+    /// let heap = Heap::builder().limit(1 << 20).outside_layout(OutsideLayout::LeftOut).build()?;
+    /// assert_eq!(heap.references(), References::Wide);
+    /// let error = Heap::builder().outside_layout(OutsideLayout::Refused).build().unwrap_err();
+    /// assert!(error.to_string().starts_with("in GLEANER_OPTIONS: refs=compressed, which changes how objects lie"));
+    /// # Ok::<(), gleaner::BuildError>(())
+    /// ```
+    pub fn outside_layout(mut self, layout: OutsideLayout) -> Self {
+        self.outside_layout = Some(layout);
+        self
+    }
+
     /// Reads the environment and makes the heap. Option `fault` arms its fault points for the whole process.
-    pub fn build(mut self) -> Result<Heap, BuildError> {
+    pub fn build(self) -> Result<Heap, BuildError> {
         self.check_methods()?;
-        self.read_environment()?;
-        let options = &self.options;
+        let settled =
+            environment::settle(self.options, self.ignores_environment, self.outside_layout)?;
+        let Settled {
+            options,
+            unknown_layout,
+        } = &settled;
         let log = open_log(options)?;
         if options.fault != FaultPlan::NONE {
             options.fault.arm();
@@ -290,6 +275,7 @@ impl Builder {
             Config::new(options, Topology::of(options.topology)),
             options.refs,
             log,
+            *unknown_layout,
         )?)
     }
 
@@ -298,39 +284,10 @@ impl Builder {
         for info in TABLE {
             let text = (info.value)(&self.options).to_string();
             let mut read = Options::DEFAULT;
-            read.set(info.name, &text).map_err(refused)?;
+            read.set(info.name, &text).map_err(BuildError::refused)?;
         }
         Ok(())
     }
-
-    /// Options have to hold together as they are in the end; a mistake of the program's own is told first.
-    fn read_environment(&mut self) -> Result<(), BuildError> {
-        let own = self.options.check().map_err(refused);
-        match self.parse_environment() {
-            Ok(true) => Ok(()),
-            Ok(false) => own,
-            Err(error) => own.and(Err(BuildError::Environment(error))),
-        }
-    }
-
-    /// Whether it had options, which were read and hold together with the program's.
-    fn parse_environment(&mut self) -> Result<bool, String> {
-        if self.ignores_environment || environment::is_distrusted() {
-            return Ok(false);
-        }
-        let Some(list) = env::var_os(VARIABLE) else {
-            return Ok(false);
-        };
-        let list = list.to_str().ok_or("it is not UTF-8")?;
-        self.options
-            .parse_last_word_of(HeapKind::Precise, Foreign::Ignored, list)
-            .map_err(|error| error.to_string())?;
-        Ok(true)
-    }
-}
-
-fn refused(error: OptionError<'_>) -> BuildError {
-    BuildError::Option(error.to_string())
 }
 
 fn open_log(options: &Options) -> Result<Option<File>, BuildError> {

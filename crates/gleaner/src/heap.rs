@@ -115,6 +115,7 @@ impl Heap {
         config: Config,
         references: References,
         log: Option<File>,
+        unknown_layout: Option<&'static str>,
     ) -> Result<Heap, CreateError> {
         let helpers = Helpers::new(&config);
         let mut kind = match references {
@@ -151,6 +152,7 @@ impl Heap {
             number,
             kind,
             helpers,
+            unknown_layout,
             _log: log,
         });
         let place = &raw const *body as usize;

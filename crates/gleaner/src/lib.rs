@@ -47,9 +47,11 @@
 
 mod allocate;
 mod body;
+mod build_error;
 mod builder;
 mod crew;
 mod elements;
+mod environment;
 mod fast_paths;
 mod fork;
 mod guarded;
@@ -76,8 +78,10 @@ pub mod report {
 }
 
 pub use body::OutOfMemory;
-pub use builder::{BuildError, Builder};
+pub use build_error::BuildError;
+pub use builder::Builder;
 pub use elements::{Cursor, Number};
+pub use environment::OutsideLayout;
 pub use gleaner_base::options::{
     Crew, Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue,
     TraceOrder, Zeroing,

@@ -50,14 +50,25 @@ impl Heap {
     ///
     /// The functions of [`Shape::Traced`] keep what [`traced`](gleaner_mem::traced) asks. Where a function says the
     /// size of an object, the allocator writes what that function reads. It does so before its next allocation or poll.
+    ///
+    /// It fails where `GLEANER_OPTIONS` changed how objects lie in memory, and the program did not say by
+    /// [`Builder::outside_layout`](crate::Builder::outside_layout) that its code follows.
     pub fn register_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
+        self.assert_known_layout()?;
         self.register(shape)
     }
 
     /// As [`Heap::register_raw`], for a type of arrays each of which lies in one piece, whatever option `arrays` says.
     /// Arrays that native code is handed are of such types.
     pub fn register_whole_raw(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {
+        self.assert_known_layout()?;
         with_heap!(&self.shared.kind, heap => heap.register_whole(shape))
+    }
+
+    fn assert_known_layout(&self) -> Result<(), TypeError> {
+        self.shared
+            .unknown_layout
+            .map_or(Ok(()), |option| Err(TypeError::Layout(option)))
     }
 
     /// Sets the function that visits the roots in compiled frames from now on. The collector calls it for each stopped

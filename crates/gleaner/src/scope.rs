@@ -166,14 +166,11 @@ impl<'s> Scope<'s> {
         self.local(Value::NULL)
     }
 
-    /// A new local that is a small integer. It panics when the slots of this heap cannot hold the integer: a wide slot
-    /// holds 63 bits, a compressed one 31.
-    pub fn integer(&mut self, number: i64) -> Local<'s> {
-        assert!(
-            self.shared().fits(number),
-            "the integer {number} does not fit a slot of this heap"
-        );
-        self.local(Value::immediate(number))
+    /// A new local that is a small integer; `None` if the slots of this heap cannot hold it: a wide slot holds 63 bits, a
+    /// compressed one 31. Who runs the program may choose that (option `refs`).
+    pub fn integer(&mut self, number: i64) -> Option<Local<'s>> {
+        let fits = self.shared().fits(number);
+        fits.then(|| self.local(Value::immediate(number)))
     }
 
     /// The integer in a local; `None` if the local holds no integer.

@@ -3,7 +3,10 @@
 
 use std::process::Command;
 
-use gleaner::{BuildError, Heap, OldPolicy, Parking, References, TaskQueue, TraceOrder};
+use gleaner::raw::Shape;
+use gleaner::{
+    BuildError, Heap, OldPolicy, OutsideLayout, Parking, References, TaskQueue, TraceOrder,
+};
 
 fn refused(list: &str) -> String {
     let error = Heap::builder().options(list).expect_err(list);
@@ -101,6 +104,9 @@ fn a_value_set_by_method_is_refused_as_it_is_by_name() {
 
 /// What [`in_a_child`] asks for.
 const CASE: &str = "GLEANER_TEST_CASE";
+
+/// What [`layout_child`] says of the layout.
+const LAYOUT: &str = "GLEANER_TEST_LAYOUT";
 
 /// Only a child does something here.
 #[test]
@@ -223,4 +229,101 @@ fn a_mistake_in_the_environment_is_named() {
     assert!(in_a_child("refs=narrow").starts_with("error in GLEANER_OPTIONS: option refs cannot"));
     assert!(in_a_child("sweep=lazi").starts_with("error in GLEANER_OPTIONS: option sweep cannot"));
     assert!(in_a_child("heap-limit=1m,young=1m").starts_with("error option young: "));
+}
+
+/// Only a child does something here: how a heap with slots of 8 bytes comes out if the environment asks for others.
+#[test]
+fn layout_child() {
+    let Ok(outside) = std::env::var(LAYOUT) else {
+        return;
+    };
+    let builder = Heap::builder().limit(4 << 20);
+    let builder = match outside.as_str() {
+        "followed" => builder.outside_layout(OutsideLayout::Followed),
+        "refused" => builder.outside_layout(OutsideLayout::Refused),
+        "left-out" => builder.outside_layout(OutsideLayout::LeftOut),
+        _ => builder,
+    };
+    match builder.build() {
+        Ok(heap) => {
+            let raw = heap.register_raw(Shape::References);
+            let whole = heap.register_whole_raw(Shape::References);
+            assert_eq!(raw.is_ok(), whole.is_ok());
+            let safe = heap.reference_array().is_ok();
+            let said = raw.map_or_else(|error| error.to_string(), |_| "raw".into());
+            println!("made {:?} {safe} {said}", heap.references());
+        }
+        Err(error) => println!("error {error}"),
+    }
+}
+
+/// What [`layout_child`] says to the options, and what stands on its standard error.
+fn with_layout(outside: &str, options: &str) -> (String, String) {
+    let done = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "layout_child", "--nocapture"])
+        .env("GLEANER_OPTIONS", options)
+        .env(LAYOUT, outside)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(done.stdout).unwrap();
+    let said = text.lines().find_map(|line| {
+        let at = line.find("made ").or(line.find("error "))?;
+        Some(line[at..].to_owned())
+    });
+    (
+        said.unwrap_or_else(|| panic!("{text}")),
+        String::from_utf8(done.stderr).unwrap(),
+    )
+}
+
+#[test]
+fn how_objects_lie_is_not_changed_from_outside_unless_the_program_follows() {
+    let compressed = "refs=compressed,heap-limit=2m";
+    assert_eq!(
+        with_layout("followed", compressed).0,
+        "made Compressed true raw"
+    );
+    let (said, line) = with_layout("left-out", compressed);
+    assert_eq!(said, "made Wide true raw");
+    assert!(
+        line.contains("gleaner: GLEANER_OPTIONS sets refs=compressed, which changes"),
+        "{line}"
+    );
+    for (options, change, name) in [
+        (compressed, "refs=compressed", "refs"),
+        ("arrays=zray", "arrays=zray", "arrays"),
+        ("first-n=64,arrays=naive", "arrays=naive", "arrays"),
+    ] {
+        let said = with_layout("refused", options).0;
+        let expected = format!("error in GLEANER_OPTIONS: {change}, which changes how objects lie");
+        assert!(said.starts_with(&expected), "{said}");
+        assert!(said.ends_with(&format!("leave {name} out")), "{said}");
+    }
+    // Who did not say it has the safe layer alone.
+    let said = with_layout("", compressed).0;
+    assert!(
+        said.starts_with("made Compressed true option refs in GLEANER_OPTIONS changes"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_changes_no_layout_goes_to_every_program() {
+    for outside in ["", "refused", "left-out", "followed"] {
+        for options in [
+            "heap-limit=2m",
+            "refs=wide",
+            "arrays=contiguous,workers=2",
+            "",
+        ] {
+            let (said, line) = with_layout(outside, options);
+            assert_eq!(said, "made Wide true raw", "{outside} {options}");
+            assert!(!line.contains("gleaner:"), "{line}");
+        }
+    }
+    // Left out is left out before it is asked whether it holds together with the program's arrays.
+    assert_eq!(
+        with_layout("left-out", "first-n=64").0,
+        "made Wide true raw"
+    );
 }

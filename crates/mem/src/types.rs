@@ -97,6 +97,8 @@ pub enum TypeError {
     Tail(usize),
     /// There are [`MOST_TYPES`] types, or the system gives no more memory.
     Full,
+    /// This option of the environment changed how objects lie in memory, which the program may not know of.
+    Layout(&'static str),
 }
 
 impl fmt::Display for TypeError {
@@ -126,6 +128,11 @@ impl fmt::Display for TypeError {
             TypeError::Full => write!(
                 out,
                 "no room for another type: a heap can have {MOST_TYPES}"
+            ),
+            TypeError::Layout(option) => write!(
+                out,
+                "option {option} in GLEANER_OPTIONS changes how objects lie in memory, and the program does not say \
+                 whether its code follows (Builder::outside_layout): leave {option} out"
             ),
         }
     }

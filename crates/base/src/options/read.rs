@@ -1,8 +1,26 @@
 //! Reading options: one, or a list of them, and what cannot hold together.
 #![forbid(unsafe_code)]
 
+use core::fmt;
+
 use super::accepted::Problem;
-use super::{ArrayKinds, Arrays, Foreign, HeapKind, Optimisation, OptionError, Options, rows};
+use super::{
+    ArrayKinds, Arrays, Foreign, HeapKind, Optimisation, OptionError, Options, Shown, TABLE, rows,
+};
+
+/// An option with its new value.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// The option's name.
+    pub name: &'static str,
+    value: Shown<'a>,
+}
+
+impl fmt::Display for Change<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}={}", self.name, self.value)
+    }
+}
 
 impl Options {
     /// Sets one option. A refused name or value changes nothing. Options that contradict each other are found by
@@ -71,9 +89,9 @@ impl Options {
         Ok(())
     }
 
-    /// As [`Options::parse_list_of`], of a list that has the last word on what a program has chosen: where it has all arrays
+    /// As [`Options::read_list_of`], of a list that has the last word on what a program has chosen: where it has all arrays
     /// in one piece, the program's choice how they are cut is none any more.
-    pub fn parse_last_word_of<'a>(
+    pub fn read_last_word_of<'a>(
         &mut self,
         kind: HeapKind,
         foreign: Foreign,
@@ -83,9 +101,9 @@ impl Options {
         if items(list).filter(|&(name, _)| name == "arrays").last()
             == Some(("arrays", "contiguous"))
         {
-            options.keep_arrays_whole();
+            options.cut_arrays_as(&Options::DEFAULT);
         }
-        options.parse_list_of(kind, foreign, list)?;
+        options.read_list_of(kind, foreign, list)?;
         *self = options;
         Ok(())
     }
@@ -112,8 +130,8 @@ impl Options {
         Ok(())
     }
 
-    /// Forgets how arrays are cut.
-    fn keep_arrays_whole(&mut self) {
+    /// Takes over how arrays are cut, if they are.
+    fn cut_arrays_as(&mut self, other: &Options) {
         let Options {
             array_kinds,
             first_n,
@@ -124,7 +142,7 @@ impl Options {
             copy_on_write,
             array_guard,
             ..
-        } = Options::DEFAULT;
+        } = *other;
         *self = Options {
             array_kinds,
             first_n,
@@ -136,6 +154,26 @@ impl Options {
             array_guard,
             ..*self
         };
+    }
+
+    /// Takes over all that says how objects lie in memory: what compiled code may have been made for.
+    pub fn take_layout_of(&mut self, other: &Options) {
+        self.refs = other.refs;
+        self.arrays = other.arrays;
+        self.cut_arrays_as(other);
+    }
+
+    /// The first option by which objects lie otherwise in memory under `other`, with its value there.
+    pub fn changed_layout<'a>(&self, other: &'a Options) -> Option<Change<'a>> {
+        let mut alike = *other;
+        alike.take_layout_of(self);
+        TABLE.iter().find_map(|info| {
+            let value = (info.value)(other);
+            ((info.value)(&alike) != value).then_some(Change {
+                name: info.name,
+                value,
+            })
+        })
     }
 
     /// Finds options that cannot hold together.

@@ -387,7 +387,8 @@ fn the_last_word_may_be_that_arrays_are_in_one_piece() {
     let last = |word: &str| {
         let mut options = chosen;
         options
-            .parse_last_word_of(HeapKind::Precise, Foreign::Ignored, word)
+            .read_last_word_of(HeapKind::Precise, Foreign::Ignored, word)
+            .and_then(|()| options.check())
             .map(|()| options)
             .map_err(|error| error.to_string())
     };

@@ -9,7 +9,7 @@ use gleaner::raw::{
     Address, CutArrays, Element, Fresh, In, Layout, NewObject, Object, Shape, SlotFormat, TypeId,
     Value, Wide, array_bytes,
 };
-use gleaner::{Handle, Heap, Mutator};
+use gleaner::{Handle, Heap, Mutator, OutsideLayout};
 use gleaner_workloads::failed;
 
 use gleaner_workloads::failure::{Failure, Result};
@@ -128,6 +128,7 @@ impl Ground {
         let builder = Heap::builder()
             .limit((64 << 20) + 3 * bytes)
             .workers(1)
+            .outside_layout(OutsideLayout::Followed)
             .options(if is_cut {
                 "arrays=zray"
             } else {

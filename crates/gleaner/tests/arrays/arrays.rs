@@ -23,7 +23,7 @@ fn heap(references: References, stress: u32) -> Heap {
 fn fill(scope: &mut Scope<'_>, array: Local<'_>, of: gleaner::ReferenceArray, length: i64) {
     for number in 0..length {
         scope.nested(|scope| {
-            let integer = scope.integer(number);
+            let integer = scope.integer(number).unwrap();
             if number % 2 == 0 {
                 scope.set(array, number as usize, integer).unwrap();
             } else {
@@ -250,7 +250,8 @@ fn objects_are_made_of_given_values() {
                 let chain = scope.null();
                 for number in 0..300_u32 {
                     scope.nested(|scope| {
-                        let (nothing, integer) = (scope.null(), scope.integer(i64::from(number)));
+                        let (nothing, integer) =
+                            (scope.null(), scope.integer(i64::from(number)).unwrap());
                         let tag = [number as u8, 1, 2, 3, 4];
                         let top = scope.allocate_with(node, &[chain, nothing, integer], &tag)?;
                         scope.assign(chain, top);

@@ -319,7 +319,7 @@ fn no_swap_of_several_mutators_is_lost() {
                 scope.allocate_references(list, 3).unwrap(),
                 scope.allocate_array(words, 3).unwrap(),
             );
-            let zero = scope.integer(0);
+            let zero = scope.integer(0).unwrap();
             scope.set(turns, 1, zero).unwrap();
             [turns, sums].map(|local| scope.handle(local).unwrap())
         });
@@ -342,7 +342,7 @@ fn no_swap_of_several_mutators_is_lost() {
                                     let done = scope.nested(|scope| {
                                         let before = scope.get(turns, 1);
                                         let number = scope.as_integer(before).unwrap();
-                                        let after = scope.integer(number + 1);
+                                        let after = scope.integer(number + 1).unwrap();
                                         scope.compare_exchange(turns, 1, before, after).unwrap()
                                     });
                                     if done {

@@ -183,12 +183,24 @@ fn integers_stand_in_references() {
         let mut mutator = heap.attach().unwrap();
         mutator.scope(|scope| {
             let one = scope.allocate(node).unwrap();
-            let number = scope.integer(-(1 << 30));
+            let number = scope.integer(-(1 << 30)).unwrap();
             scope.set(one, 0, number).unwrap();
             scope.collect(true);
             let back = scope.get(one, 0);
             assert_eq!(scope.as_integer(back), Some(-(1 << 30)));
             assert!(scope.same(back, number));
+            let fits = |number: i64| match references {
+                References::Wide => number >> 62 == 0 || number >> 62 == -1,
+                References::Compressed => number >> 30 == 0 || number >> 30 == -1,
+            };
+            for bit in [29, 30, 31, 61, 62] {
+                for number in [(1_i64 << bit) - 1, 1 << bit, -(1 << bit), -(1 << bit) - 1] {
+                    let local = scope.integer(number);
+                    assert_eq!(local.is_some(), fits(number), "{number}");
+                    let back = local.map(|local| scope.as_integer(local));
+                    assert!(back.is_none_or(|back| back == Some(number)), "{number}");
+                }
+            }
         });
     }
 }

@@ -385,7 +385,7 @@ fn chains_through_large_objects_are_followed() {
             for number in (0..KEYS).rev() {
                 scope.nested(|scope| {
                     let key = scope.allocate_references(array, LENGTH).unwrap();
-                    let mark = scope.integer(number as i64);
+                    let mark = scope.integer(number as i64).unwrap();
                     scope.set(key, LENGTH as usize - 1, mark).unwrap();
                     if number + 1 < KEYS {
                         links.push(scope.ephemeron(key, first).unwrap());

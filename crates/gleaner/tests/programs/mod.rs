@@ -467,7 +467,7 @@ impl<S: Source> Program<S> {
             97..99 => {
                 let number = self.random.next() as i64 >> 34;
                 scope.nested(|scope| {
-                    let integer = scope.integer(number);
+                    let integer = scope.integer(number).unwrap();
                     scope.assign(roots[root], integer);
                 });
                 self.roots[root] = Held::Integer(number);
@@ -683,7 +683,7 @@ impl<S: Source> Program<S> {
             0 if is_list => scope.fill(roots[root], index, 1, roots[other])?,
             1 | 3 | 5 | 7 if is_list => scope.nested(|scope| {
                 let list = roots[root];
-                let (before, none) = (scope.get(list, index), scope.integer(1));
+                let (before, none) = (scope.get(list, index), scope.integer(1).unwrap());
                 assert!(!scope.compare_exchange(list, index, none, roots[other])?);
                 assert!(scope.compare_exchange(list, index, before, roots[other])?);
                 Ok(())

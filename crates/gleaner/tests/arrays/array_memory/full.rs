@@ -401,7 +401,7 @@ pub fn references(options: &str) {
     // With the array, all of its arraylets.
     mutator.scope(|scope| {
         let again = scope.allocate_references(of, LENGTH as u32).unwrap();
-        let one = scope.integer(1);
+        let one = scope.integer(1).unwrap();
         for at in (0..LENGTH / 64).step_by(64) {
             scope.set(again, at, one).unwrap();
         }

@@ -41,7 +41,7 @@ pub fn with_safe<R>(
 fn local<'t>(scope: &mut Scope<'t>, roots: &[Local<'_>; ROOTS], pick: Pick) -> Local<'t> {
     match pick {
         Pick::Bits(0) => scope.null(),
-        Pick::Bits(bits) => scope.integer(bits as i64 >> 1),
+        Pick::Bits(bits) => scope.integer(bits as i64 >> 1).unwrap(),
         Pick::Root(root) => {
             let made = scope.null();
             scope.assign(made, roots[root]);

@@ -124,7 +124,7 @@ impl Item {
     pub fn make<'s>(self, scope: &mut Scope<'s>, boxed: Type) -> Local<'s> {
         match self {
             Item::Null => scope.null(),
-            Item::Immediate(number) => scope.integer(number),
+            Item::Immediate(number) => scope.integer(number).unwrap(),
             Item::Boxed(number) => {
                 let made = scope.allocate(boxed).unwrap();
                 scope.write_u64(made, 0, number).unwrap();

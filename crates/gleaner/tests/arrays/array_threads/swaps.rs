@@ -111,7 +111,7 @@ pub fn immediates(case: &Case) {
             let number = scope.as_integer(before).unwrap_or(0) + by;
             let after = match number {
                 0 => scope.null(),
-                _ => scope.integer(number),
+                _ => scope.integer(number).unwrap(),
             };
             scope
                 .compare_exchange(counters, index, before, after)

@@ -135,7 +135,7 @@ pub fn references(case: &Case) {
             if is_shared {
                 for at in 0..LENGTH {
                     scope.nested(|scope| {
-                        let integer = scope.integer(at as i64);
+                        let integer = scope.integer(at as i64).unwrap();
                         scope.set(made, at, integer).unwrap();
                     });
                 }
@@ -154,7 +154,7 @@ pub fn references(case: &Case) {
             |mutator, array, at, number| {
                 mutator.scope(|scope| {
                     let array = scope.open(array);
-                    let integer = scope.integer((number >> 32) as i64);
+                    let integer = scope.integer((number >> 32) as i64).unwrap();
                     if number.is_multiple_of(3) {
                         let old = scope.get(array, at);
                         assert!(scope.compare_exchange(array, at, old, integer).unwrap());
