@@ -48,6 +48,19 @@ attempt() { # attempt NAME RESULT COMMAND...
         >"$result" 2>"$result.errors"
 }
 
+# What the program says on the stock library, with which some crash at times: weechat of unstable, which ends its Guile
+# beside its threads, does in three of eight runs (and in none of eight on Gleaner's).
+expect() { # expect NAME RESULT
+    local try
+    for try in 1 2 3 4 5; do
+        if attempt "$1" "$2" && [ -s "$2" ]; then
+            [ "$try" -eq 1 ] || echo "$1 ended at attempt $try on the stock library" >&2
+            return 0
+        fi
+    done
+    return 1
+}
+
 passed=0 failed=0
 for name in "$@"; do
     mkdir -p "$out"
@@ -57,9 +70,9 @@ for name in "$@"; do
         echo "FAILED: $name: the package $(needs "$name") is not installed: scripts/install-packages.sh debian"
         continue
     fi
-    if ! attempt "$name" "$expected" || [ ! -s "$expected" ]; then
+    if ! expect "$name" "$expected"; then
         failed=$((failed + 1))
-        echo "FAILED: $name on the stock library, status not 0 or nothing said"
+        echo "FAILED: $name on the stock library, five times: status not 0 or nothing said"
         tail -n 5 "$expected.errors" | sed 's/^/    /'
         continue
     fi
