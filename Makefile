@@ -56,7 +56,7 @@ demo: packages-demo build $(LAB_VENV)/made
 # Each step by the way it reports, and how it runs beside others (see scripts/steps.py): first what fails early, then what
 # takes long.
 TEST_STEPS := \
-	check-format:status check-scripts:status check-layers:tally check-rooms:tally check-papers:tally check-system-calls:tally \
+	check-format:status check-scripts:status check-layers:tally check-rooms:tally check-papers:tally check-results:tally check-system-calls:tally \
 	check-lints:status compile-tests:status build:status:first check-pages:tally check-symbols:tally \
 	test-rust:cargo test-clients-generations:tally test-conformance-gleaner:tally \
 	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
@@ -142,8 +142,8 @@ clean:
 # --- checks: nothing runs but tools ------------------------------------------
 
 .PHONY: check check-format check-lints check-docs check-scripts check-layers check-rooms
-.PHONY: check-papers check-pages check-symbols check-system-calls generate
-check: check-format check-lints check-docs check-scripts check-layers check-rooms check-papers check-pages \
+.PHONY: check-papers check-results check-pages check-symbols check-system-calls generate
+check: check-format check-lints check-docs check-scripts check-layers check-rooms check-papers check-results check-pages \
 	check-symbols check-system-calls
 
 # A change, in minutes: what is run again and again while one works.
@@ -168,6 +168,8 @@ check-scripts:
 	python3 scripts/symbols.py --self-test
 	python3 scripts/rooms.py --self-test
 	python3 scripts/papers.py --self-test
+	python3 scripts/results.py --self-test
+	python3 scripts/book.py --self-test
 	python3 scripts/system_calls.py --self-test
 	python3 scripts/mutants.py --self-test
 	python3 scripts/mutants.py check
@@ -185,6 +187,9 @@ check-rooms:
 check-papers:
 	python3 scripts/papers.py check
 
+check-results:
+	python3 scripts/results.py check
+
 check-pages:
 	python3 scripts/check_pages.py
 
@@ -201,6 +206,7 @@ generate: build
 	python3 scripts/symbols.py generate
 	python3 scripts/rooms.py generate
 	python3 scripts/papers.py generate
+	python3 scripts/results.py generate
 	python3 scripts/system_calls.py generate
 
 # --- tests -------------------------------------------------------------------
@@ -502,7 +508,7 @@ $(ALIGNED): packages-build
 	RUSTFLAGS="-C llvm-args=-x86-experimental-pref-innermost-loop-alignment=6" \
 		$(CARGO) build $(CARGO_FLAGS) --release -p gleaner-bench --target-dir $@
 $(BENCH_EXPERIMENTS:%=bench-%) $(RIVAL_BENCHES) $(BEFORE_BENCHES): bench-%: build $(LAB_VENV)/made
-	mkdir -p docs/measured target/lab/bench
+	mkdir -p docs/results/tables target/lab/bench
 	out=target/lab/bench/$*; status=0; \
 	if [ -d "$$out" ]; then $(LAB) resume "$$out" || status=$$?; \
 	else $(LAB) run $* $(BENCH_OF) --out "$$out" || status=$$?; fi; \

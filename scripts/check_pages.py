@@ -20,7 +20,9 @@
 10. a word behind `gleaner`, `gleaner-bench` or `gleaner-lab` is one of its commands, and one behind
     `gleaner-lab run` an experiment;
 11. docs/environment.md has each of libgc's variables that crates/libgc reads, and what it
-    says is honoured is read.
+    says is honoured is read;
+12. no sentence of README.md, of a guide in docs/ or of a page in docs/results/ has more than forty words. A piece of code is
+    one word, and the interval behind a ratio none.
 
 The pages are all that git knows, but for those that something else writes.
 
@@ -42,6 +44,9 @@ GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md", "docs/
 # Options of programs that are not Gleaner's: rustup, numactl, ecl, cargo doc, gdb, valgrind, pkg-config, nim, dask, objdump.
 FOREIGN = {"--component", "--interleave", "--preferred", "--load", "--open", "--args", "--leak-check", "--suppressions",
            "--variable", "--mm", "--host", "--no-show-raw-insn", "--disassemble"}
+# Tables of generated rows, which are looked up and not read.
+REFERENCES = GENERATED | {"docs/papers.md", "docs/mutants.md", "docs/SUMMARY.md"}
+MOST_WORDS = 40
 EXAMPLES = ["examples/lisp.c", "crates/gleaner/examples/lisp.rs", "crates/capi/include/gleaner.h",
             "crates/capi/include/gleaner_elements.h"]
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
@@ -54,7 +59,7 @@ INFO = re.compile(r"^ *```([^\n]*)\n.*?^ *```", re.M | re.S)
 # Text behind an empty line that is a block because it is indented. In a list it is a paragraph; no list of ours goes so deep.
 INDENTED = re.compile(r"\n\n {4,}(\S[^\n]*)")
 KINDS = {"sh", "console", "text", "c", "rust", "yaml", "json", "toml"}
-MAKE = re.compile(r"\bmake ([a-z][a-z-]*)\b")
+MAKE = re.compile(r"\bmake ([a-z][a-z0-9-]*)\b")
 ASSIGNED = re.compile(r"\bmake(?: [a-z-]+)?((?: [A-Z_]+=\S*)+)")
 CALLED = re.compile(r"(?<![\w.-])(gleaner(?:-bench|-lab)?) ([a-z][\w-]*)(?: ([a-z][a-z0-9-]*)(?![\w./]))?")
 VARIANT = re.compile(r"^    ([A-Z]\w+)\(\w+\),", re.M)
@@ -66,6 +71,10 @@ TEST = re.compile(r"\s--test (\w+)")
 TEST_FILE = re.compile(r"crates/\w+/tests/(\w+)(?:/main)?\.rs")
 WORD = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 # A field of Rust that clap makes an option of, by its own name or by another.
+COMMENT = re.compile(r"<!--.*?-->", re.S)
+ITEM = re.compile(r"^(?:[-*]|\d+\.) +")
+# Where a sentence ends: at the end of a paragraph, or before a word that begins with a capital, a number, code or a link.
+SENTENCE_END = re.compile(r"""(?<=[.?!])[)*"]* +(?=[A-Z0-9`*("[])""")
 FIELD = re.compile(r"#\[arg\(([^\]]*\blong\b[^\]]*)\)\]\s*(?:pub(?:\(crate\))? )?(\w+):")
 RENAMED = re.compile(r'\blong = "([\w-]+)"')
 
@@ -223,6 +232,34 @@ def is_rounded(figures, row, half):
     return low > 0 and turned(shown, value) and turned(shown_low, high) and turned(shown_high, low)
 
 
+def sentences(text):
+    """The sentences of a page, each paragraph, item and cell of a table by itself."""
+    pieces, current = [], []
+    for line in COMMENT.sub("", BLOCK.sub("", text)).splitlines() + [""]:
+        line = line.strip()
+        begins = not line or line[0] in "#|" or ITEM.match(line)
+        if begins:
+            pieces.append(" ".join(current))
+            current = []
+        if line.startswith("|"):
+            pieces += line.strip("|").split(" | ")
+        elif line and line[0] != "#":
+            current.append(ITEM.sub("", line))
+    return [sentence for piece in pieces for sentence in SENTENCE_END.split(plain(piece))]
+
+
+def plain(piece):
+    """Text as it is read: links by their words, a piece of code as one word, ratios without their intervals."""
+    piece = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", SPAN.sub("`code`", piece))
+    return re.sub(r"(\d) \[[^\]]*\]", r"\1", piece)
+
+
+def sentence_problems(page, text):
+    """Rule 12."""
+    return [f"{page}: {len(sentence.split())} words: {sentence[:120]}"
+            for sentence in sentences(text) if len(sentence.split()) > MOST_WORDS]
+
+
 def ratios(text):
     return {tuple(map(float, found)) for found in RATIO.findall(text)}
 
@@ -234,6 +271,8 @@ def self_test():
     cargo = ["crates/a/Cargo.toml", "crates/gleaner/Cargo.toml", "crates/a/tests/b/main.rs", "crates/a/tests/b/c.rs"]
     fields = '#[arg(long)]\n    a_b: bool,\n    #[arg(long = "cc")]\n    dd: bool,'
     headed = {"a/b.md": "# A `b`, and c\n```sh\n# d\n```\n", "p.md": "## Here\n"}.get
+
+    words = "Word " + "word " * 35
 
     def wrong(problems):
         return [] if problems else ["was accepted"]
@@ -281,6 +320,10 @@ def self_test():
         ("rejects a block in a list", wrong(block_problems("p.md", "1. It:\n\n   ```\n   make\n   ```\n"))),
         ("rejects a block of none", wrong(block_problems("p.md", "```\nmake\n```\n"))),
         ("rejects another", wrong(rust_problems("a Rust toolchain, 1.8", 'rust-version = "1.9"'))),
+        ("accepts short sentences", sentence_problems("p.md", f"{words} a.\n{words} b.\n- {words}\n- {words}\n\n{words}\n")),
+        ("counts code as a word, and no interval", sentence_problems("p.md", f"{words} `a b c` 1.0 [0.9, 1.1] [x](y) z.\n")),
+        ("rejects a long one", wrong(sentence_problems("p.md", f"It {words}\n{words} a.\n"))),
+        ("rejects one in a table", wrong(sentence_problems("p.md", f"| a | b {words} {words} |\n"))),
     ])
 
 
@@ -336,8 +379,12 @@ def main():
         ("the commands of programs they name", over(call_problems, commands, experiments)),
         ("the figures they take from tables", [
             problem for page, text in pages.items()
-            if os.path.dirname(page) in ("", "docs")
+            if os.path.dirname(page) in ("", "docs", "docs/results")
             for problem in figure_problems(page, text, measured)]),
+        ("the length of their sentences", [
+            problem for page, text in pages.items()
+            if page == "README.md" or os.path.dirname(page) in ("docs", "docs/results") and page not in REFERENCES
+            for problem in sentence_problems(page, text)]),
         ("the code of the guide", example_problems(
             read("docs/embedding.md"), [read(path) for path in EXAMPLES])),
         ("what their blocks are", over(block_problems)),

@@ -10,7 +10,7 @@ The rows are data: lab/papers/rows/PAPER.toml, which begins with
     title, venue       the paper
     tables, figures    how many it has, by number
     findings           how many findings it numbers; `finding` is what they are called
-    statements         a page of docs/measured that tries the paper's statements: each is a row, as the page has it
+    statements         a page of docs/results/tables that tries the paper's statements: each is a row, as the page has it
     numbered           the same, of a page whose statements belong to the numbered findings
     experiments        those from which the statements are computed
 
@@ -28,7 +28,7 @@ and has a list of [[row]] with
     why         what a verdict of WITH_REASON needs; of `modelled` what the model says; of `undecided` how many rounds, where no
                 page does
     ours        what our tables say
-    pages       pages of docs/measured, without their ending, or of docs/, with it
+    pages       pages of docs/results/tables, without their ending, or of docs/, with it
     deviates    how ours is not the paper's
 
 Rounds, machine and commit stand in the head of a measured page, and are taken from there. The last line is
@@ -320,7 +320,7 @@ def render(papers, pages):
         "",
         "*Undecided* is what the rounds were too few, or the machine too restless, to decide. *Modelled* is computed for a machine",
         "that we have not, from what runs counted. *Not measured* is there, or is a description, and no page judges it.",
-        "[measured.md](measured.md) has all our tables. Neither a mark-region heap like Immix nor a door for WebAssembly has landed.",
+        "[measured.md](measured.md) has a page for each question that our tables answer. Neither a mark-region heap like Immix nor a door for WebAssembly has landed.",
         "",
         "| paper | " + " | ".join(VERDICTS) + " | rows |",
         "| --- | " + " | ".join(["---:"] * len(VERDICTS)) + " | ---: |",

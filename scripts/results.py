@@ -17,7 +17,7 @@ what is shown from the tables:
     where = { COLUMN = "x" }    which rows; several values are a list, and * is any text
     label = "COLUMN"            what a row is called
     value = "COLUMN"            a figure, or a ratio with its interval
-    name = "..."                these dots in the legend
+    name = "..."                these dots in the legend; dots of one name have one colour
     kind = "mean"               a row on top in bold type; "control" is the A/A, in grey behind the others
     called = { x = "y" }        other names of rows; "*" is the name of all others
     strip = "..."               an ending that the names of rows lose
@@ -49,8 +49,8 @@ LISTED = re.compile(r"\]\((results/[\w-]+\.md)\)")
 FIGURE = re.compile(r"(-?\d+(?:\.\d+)?)(?: \[(\d+\.\d+), (\d+\.\d+)\])?")
 KINDS = {"dot", "mean", "control"}
 KEYS = {"table", "where", "label", "value", "name", "kind", "called", "strip"}
-# A picture is a screen: more rows are another picture.
-MOST_ROWS = 36
+# A picture is a screen: more rows are another picture. Longer texts do not fit.
+MOST_ROWS, MOST_LETTERS = 36, 100
 
 
 # --- what a page shows --------------------------------------------------------------------------
@@ -106,6 +106,8 @@ def shown_problems(page, text, read_table, exists):
     problems = [f"{page}: has no table {name}" for name in shown.get("tables", []) if not exists(name)]
     problems += [f"{page}: has no place for {name}" for name in (["picture"] if shown.get("dots") else []) + (
         ["tables"] if shown.get("tables") else []) if f"<!-- written: {name} -->" not in text]
+    problems += [f"{page}: does not fit into the picture: {shown[key]}" for key in ("title", "axis")
+                 if len(shown.get(key, "")) > MOST_LETTERS + (key == "axis") * 30]
     for dots in shown.get("dots", []):
         problems += [f"{page}: has what nobody reads: {key}" for key in sorted(set(dots) - KEYS)]
         if dots.get("kind", "dot") not in KINDS:
@@ -119,7 +121,7 @@ def shown_problems(page, text, read_table, exists):
 
 # --- the picture --------------------------------------------------------------------------------
 
-WIDTH, LEFT, RIGHT, ROW, TOP = 820, 215, 175, 18, 58
+WIDTH, LEFT, RIGHT, ROW, TOP = 820, 215, 175, 15, 58
 COLOURS = ["#2a78b8", "#c8642a", "#4a9440", "#8a5ab8"]
 STYLE = """text { font: 12px system-ui, sans-serif; fill: #24292f } .small { font-size: 11px; fill: #59636e }
 .title { font-size: 14px; font-weight: 600 } .mean { font-weight: 600 } .ground { fill: #ffffff } .grid { stroke: #d8dee4 }
@@ -130,12 +132,11 @@ STYLE = """text { font: 12px system-ui, sans-serif; fill: #24292f } .small { fon
 
 def ticks_of(low, high):
     """Round numbers of a logarithmic axis between two figures, few enough to be read."""
-    steps = [one * 10.0**power for power in range(-5, 7) for one in (1, 1.1, 1.2, 1.5, 2, 3, 5, 7)]
-    if high / low > 4:
-        steps = [one * 10.0**power for power in range(-5, 7) for one in ((1, 2, 5) if high / low < 60 else (1,))]
-    else:
-        steps += [one * 10.0**power for power in range(-5, 7) for one in (6, 8, 9, 9.5)]
-    return sorted(round(step, 9) for step in set(steps) if low <= step <= high)
+    spans = ((1.5, (1, 1.1, 1.2, 1.3, 7, 8, 9, 9.5)), (4, (1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8)), (12, (1, 1.5, 2, 3, 5, 7)),
+             (60, (1, 2, 5)), (math.inf, (1,)))
+    digits = next(digits for span, digits in spans if high / low <= span)
+    steps = (round(digit * 10.0**power, 9) for power in range(-5, 7) for digit in digits)
+    return sorted(step for step in steps if low <= step <= high)
 
 
 def order_of(series):
@@ -157,8 +158,8 @@ def picture(shown, series):
     if low < 3 and high > 0.33:  # ratios: 1 is shown, too
         low, high = min(low, 0.97), max(high, 1.03)
     low, high = low / 1.02, high * 1.02
-    named = [(number, dots) for number, (dots, _) in enumerate(series) if dots.get("name")]
-    top = TOP + (ROW if named else 0)
+    names = list(dict.fromkeys(dots.get("name", "") for dots, _ in series if dots.get("kind") != "control"))
+    top = TOP + (ROW if legend(series, names) else 0)
     height = top + ROW * len(labels) + 42
     width = WIDTH - LEFT - RIGHT
 
@@ -169,15 +170,15 @@ def picture(shown, series):
              f'role="img"><title>{escape(shown["title"])}</title><style>{STYLE}</style>',
              f'<rect class="ground" width="{WIDTH}" height="{height}" rx="6"/>',
              f'<text class="title" x="12" y="24">{escape(shown["title"])}</text>',
-             *legend(named)]
+             *legend(series, names)]
     bottom = top + ROW * len(labels)
     for tick in ticks_of(low, high):
         parts.append(f'<line class="{"one" if tick == 1 else "grid"}" x1="{across(tick)}" x2="{across(tick)}" '
                      f'y1="{top - 10}" y2="{bottom - 2}"/>')
         parts.append(f'<text class="small" x="{across(tick)}" y="{bottom + 12}" text-anchor="middle">{tick:g}</text>')
-    parts.append(f'<text class="small" x="{LEFT}" y="{bottom + 30}">{escape(shown["axis"])}</text>')
+    parts.append(f'<text class="small" x="12" y="{bottom + 32}">{escape(shown["axis"])}</text>')
     for number, label in enumerate(labels):
-        parts += row_of(label, top + ROW * number, series, across)
+        parts += row_of(label, top + ROW * number, series, names, across)
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -189,22 +190,24 @@ def edge(figures, position):
     return min(max(figure[2] for figure in figures), max(dots) * 2)
 
 
-def legend(named):
+def legend(series, names):
+    """What the dots of each name are."""
     parts, x = [], 18
-    for number, dots in named:
-        parts.append(mark(x, 44, number, dots.get("kind", "dot")))
-        parts.append(f'<text class="small" x="{x + 10}" y="48">{escape(dots["name"])}</text>')
-        x += 34 + 6.2 * len(dots["name"])
+    for name in dict.fromkeys(dots["name"] for dots, _ in series if dots.get("name")):
+        parts.append(mark(x, 44, COLOURS[names.index(name)] if name in names else None))
+        parts.append(f'<text class="small" x="{x + 10}" y="48">{escape(name)}</text>')
+        x += 34 + round(6.2 * len(name))
     return parts
 
 
-def mark(x, y, number, kind):
-    if kind == "control":
+def mark(x, y, colour, kind="dot"):
+    """A dot; without a colour that of the control."""
+    if colour is None:
         return f'<circle class="control" cx="{x}" cy="{y}" r="3.5"/>'
-    return f'<circle cx="{x}" cy="{y}" r="{5 if kind == "mean" else 4}" fill="{COLOURS[number % len(COLOURS)]}"/>'
+    return f'<circle cx="{x}" cy="{y}" r="{5 if kind == "mean" else 4}" fill="{colour}"/>'
 
 
-def row_of(label, y, series, across):
+def row_of(label, y, series, names, across):
     """One row: its name, the control behind, then the dots, and the first of them in figures."""
     means = any(dots.get("kind") == "mean" and label in rows for dots, rows in series)
     bold = ' class="mean"' if means else ""
@@ -217,9 +220,10 @@ def row_of(label, y, series, across):
             (one for one in there if one[2]), key=lambda one: one[1] != "control"):
         at = spread.get(number, y)
         left, right = (min(max(across(bound), LEFT), WIDTH - RIGHT) for bound in (low, high))
-        stroke = 'class="control"' if kind == "control" else f'stroke="{COLOURS[number % len(COLOURS)]}" stroke-width="1.6"'
+        colour = None if kind == "control" else COLOURS[names.index(series[number][0].get("name", ""))]
+        stroke = f'stroke="{colour}" stroke-width="1.6"' if colour else 'class="control"'
         parts.append(f'<line {stroke} x1="{left}" x2="{right}" y1="{at}" y2="{at}"/>')
-        parts.append(mark(across(value), at, number, kind))
+        parts.append(mark(across(value), at, colour, kind))
     if len(measured) <= 2:
         parts.append(f'<text{bold or " class=" + chr(34) + "small" + chr(34)} x="{WIDTH - RIGHT + 12}" y="{y + 4}">'
                      f'{figures_text(measured)}</text>')
@@ -231,7 +235,7 @@ def figures_text(measured):
     if len(measured) == 1:
         value, low, high = measured[0][2]
         return f"{value:g}" if low == high else f"{value:.3f} [{low:.3f}, {high:.3f}]"
-    return ", ".join(f"{figure[0]:.3f}" for _, _, figure in measured) or "no figure"
+    return ", ".join(f"{value:g}" if low == high else f"{value:.3f}" for _, _, (value, low, high) in measured) or "no figure"
 
 
 # --- what is written into pages -----------------------------------------------------------------
@@ -391,7 +395,7 @@ def self_test():
             ("those without figures are last, means first",
              order_of([(dots, {"b": None, "a": (1, 1, 1)}), ({"kind": "mean"}, {"m": (9, 9, 9)})]), ["m", "a", "b"]),
             ("ticks of a short axis", ticks_of(0.9, 1.25), [0.9, 0.95, 1.0, 1.1, 1.2]),
-            ("ticks of a long one", ticks_of(0.04, 3), [0.1, 1.0] if 3 / 0.04 > 60 else []),
+            ("ticks of a long one", ticks_of(0.04, 3), [0.1, 1.0]),
             ("question and answer", answer_of(page), ("Q?", "An answer.")),
         ]),
         ("accepts a page", problems(page)),
@@ -400,6 +404,7 @@ def self_test():
         ("rejects rows that are not there", fails(problems(page.replace('"x"', '"y"')))),
         ("rejects a column that is not there", fails(problems(page.replace('value = "time"', 'value = "space"')))),
         ("rejects a key that nobody reads", fails(problems(page.replace("strip", "cut")))),
+        ("rejects a title that does not fit", fails(problems(page.replace('"P"', f'"{"P" * 101}"')))),
         ("rejects a page without a place for its picture", fails(problems(page.replace("written: picture", "x")))),
         ("writes picture, tables and answers",
          has(files["docs/results/p.md"], "](pictures/p.svg)\n<!-- end -->", "(tables/t.md): T | 5 |")

@@ -176,7 +176,7 @@ option_table! {
     heap_limit: usize = 0, "heap-limit", User, Both, None, size(1 << 20, "no limit; precise: a quarter of the memory, at most 8g and what the references reach");
     /// The size of the heap at the start, in bytes. No collection happens before these bytes are used.
     initial_heap: usize = 0, "initial-heap", User, Libgc, None, size(1, "grows from nothing");
-    /// Between two collections the program allocates twice the live bytes with pointers, divided by this: 1 is fast, 10 is small.
+    /// A collection follows when 2/N of the live bytes with pointers were allocated. N=1 is fast, N=10 keeps the heap small.
     free_space_divisor: u32 = 3, "free-space-divisor", User, Libgc, None, number(1, 1000, "");
     /// How much is allocated between two collections: as free-space-divisor says, or so that memory is traded for time.
     heap_sizing: HeapSizing = HeapSizing::Divisor, "heap-sizing", User, Libgc, Some("Kirisame et al., OOPSLA 2022"), Accepted::Choice(HeapSizing::NAMES);
