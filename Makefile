@@ -199,6 +199,17 @@ check-symbols: build
 check-system-calls:
 	python3 scripts/system_calls.py check
 
+# The documents as a site, with search: target/book/index.html. Links that lead nowhere are failures.
+MDBOOK := target/docs-tools/bin/mdbook
+$(MDBOOK):
+	$(CARGO) install --locked --root target/docs-tools mdbook@0.5.4 --no-default-features --features search
+
+.PHONY: docs
+docs: | $(MDBOOK)
+	python3 scripts/book.py assemble
+	$(MDBOOK) build --dest-dir $(CURDIR)/target/book target/book-source
+	python3 scripts/book.py check
+
 # The pages of docs/ that are written from something else.
 generate: build
 	$(GLEANER) options --markdown > target/options.md
@@ -609,8 +620,12 @@ help:
 #|                          touches, a program behind each door (BASE=main)
 #|   make check             all that runs only tools: check-format check-lints
 #|                          check-docs check-scripts check-layers check-rooms
-#|                          check-papers check-pages check-symbols check-system-calls
-#|   make generate          writes the pages of docs/ that come from tables and code
+#|                          check-papers check-results check-pages check-symbols
+#|                          check-system-calls
+#|   make generate          writes the pages of docs/ that come from tables and code,
+#|                          and the pictures of docs/results/
+#|   make docs              the documents as a site with search, target/book/index.html;
+#|                          installs mdBook under target/, checks every link
 #|   make test-rust         unit and integration tests
 #|   make test-alone        those of them that measure: nothing is to run beside them
 #|   make check-lab         the lab's lints and format

@@ -345,8 +345,8 @@ def main():
                             if path == "Makefile" or path.endswith((".rs", ".py", ".sh", ".java", ".go", ".c"))))
     folders = {path.split("/")[0] for path in tracked if "/" in path}
     alone = {os.path.basename(path) for path in tracked} | {"gc.h"}  # libgc's header
-    targets = set(re.findall(r"^([a-z][a-z-]*)(?=[^\n=]*:(?!=))", read("Makefile"), re.M))
-    for line in re.findall(r"^([a-z][a-z -]*):(?!=)", read("Makefile"), re.M):
+    targets = set(re.findall(r"^([a-z][a-z0-9-]*)(?=[^\n=]*:(?!=))", read("Makefile"), re.M))
+    for line in re.findall(r"^([a-z][a-z0-9 -]*):(?!=)", read("Makefile"), re.M):
         targets |= set(line.split())
     measured = re.search(r"^BENCH_EXPERIMENTS := ((?:.*\\\n)*.*)", read("Makefile"), re.M)[1]
     targets |= {f"bench-{name}" for name in measured.replace("\\", "").split()}

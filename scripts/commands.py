@@ -75,7 +75,7 @@ def files(text):
 
 def pages():
     """The pages that are read, by name."""
-    docs = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
+    docs = sorted(str(path.relative_to(ROOT)) for folder in ("docs", "docs/results") for path in (ROOT / folder).glob("*.md"))
     return {name: (ROOT / name).read_text() for name in PAGES + docs}
 
 

@@ -130,7 +130,7 @@ def plan(files, crates):
     runs += suites(files, bool(doors & {"libgc"}))
     if any(file.endswith((".md", ".tsv", ".rs", ".py", ".toml")) or file == "Makefile" for file in files):
         runs += [(f"make {target}", ["make", "--silent", target])
-                 for target in ("check-layers", "check-rooms", "check-papers", "check-pages", "check-system-calls", "check-scripts")]
+                 for target in ("check-layers", "check-rooms", "check-papers", "check-results", "check-pages", "check-system-calls", "check-scripts")]
     if any(file.startswith("lab/") for file in files):
         runs.append(("the lab", ["make", "--silent", "check-lab"]))
     return runs
