@@ -5,8 +5,8 @@
     results.py check       all of that is fresh, and every table of docs/results/tables belongs to a page
     results.py --self-test prove that each rule can fail
 
-A page is written by hand. Its title is a question, and its first paragraph, in bold type, answers it. A comment says in TOML
-what is shown from the tables:
+A page is written by hand. Its title is a question, and its first sentence, a line in bold type, answers it. A comment says in
+TOML what is shown from the tables:
 
     <!-- shown
     tables = ["NAME", ...]      the tables behind the page, in docs/results/tables
@@ -36,6 +36,7 @@ import tomllib
 from fnmatch import fnmatchcase
 from xml.sax.saxutils import escape
 
+from check_pages import plain
 from checks import compared, report
 from papers import facts_of, tables_of
 
@@ -44,13 +45,15 @@ INDEX = "docs/measured.md"
 SUMMARY = "docs/SUMMARY.md"
 SHOWN = re.compile(r"<!-- shown\n(.*?)-->", re.S)
 WRITTEN = re.compile(r"(<!-- written: (\w+) -->\n).*?(<!-- end -->)", re.S)
-ANSWER = re.compile(r"\A# (.+)\n\n\*\*(.+?)\*\*\n", re.S)
+ANSWER = re.compile(r"\A# (.+)\n\n\*\*(.+?)\*\*")
 LISTED = re.compile(r"\]\((results/[\w-]+\.md)\)")
 FIGURE = re.compile(r"(-?\d+(?:\.\d+)?)(?: \[(\d+\.\d+), (\d+\.\d+)\])?")
 KINDS = {"dot", "mean", "control"}
 KEYS = {"table", "where", "label", "value", "name", "kind", "called", "strip"}
 # A picture is a screen: more rows are another picture. Longer texts do not fit.
 MOST_ROWS, MOST_LETTERS = 36, 100
+# What docs/measured.md shows of a page is two lines.
+MOST_WORDS = 22
 
 
 # --- what a page shows --------------------------------------------------------------------------
@@ -65,7 +68,7 @@ def shown_of(text):
 def answer_of(text):
     """(question, answer) of a page."""
     found = ANSWER.match(text)
-    return (found[1], " ".join(found[2].split())) if found else None
+    return found.groups() if found else None
 
 
 def rows_of(dots, text):
@@ -102,6 +105,8 @@ def shown_problems(page, text, read_table, exists):
     """What is wrong with what a page shows."""
     if not answer_of(text):
         return [f"{page}: does not begin with a question and an answer in bold type"]
+    if len(plain(answer_of(text)[1]).split()) > MOST_WORDS:
+        return [f"{page}: its answer has more than {MOST_WORDS} words"]
     shown = shown_of(text)
     problems = [f"{page}: has no table {name}" for name in shown.get("tables", []) if not exists(name)]
     problems += [f"{page}: has no place for {name}" for name in (["picture"] if shown.get("dots") else []) + (
@@ -371,7 +376,7 @@ def generate():
 def self_test():
     table = ("# T\n\n5 rounds\n\n| workload | how | time |\n| --- | --- | --- |\n| a, 2 | x | 0.500 [0.400, 0.600] |\n"
              "| b, 2 | x | failed |\n| a, 2 | A/A | 1.0 |\n")
-    page = ('# Q?\n\n**An\nanswer.**\n\n<!-- shown\ntables = ["t"]\ntitle = "P"\naxis = "A"\n[[dots]]\ntable = "t"\n'
+    page = ('# Q?\n\n**An answer.** More.\n\n<!-- shown\ntables = ["t"]\ntitle = "P"\naxis = "A"\n[[dots]]\ntable = "t"\n'
             'where = { how = "x" }\nlabel = "workload"\nvalue = "time"\nstrip = ", 2"\n-->\n'
             "<!-- written: picture -->\n<!-- end -->\n<!-- written: tables -->\nold\n<!-- end -->\n")
     texts = {"docs/results/tables/t.md": table, "docs/results/p.md": page, SUMMARY: "- [Q](results/p.md)\n",
@@ -400,6 +405,7 @@ def self_test():
         ]),
         ("accepts a page", problems(page)),
         ("rejects one without an answer", fails(problems(page.replace("**", "")))),
+        ("rejects a long answer", fails(problems(page.replace("An answer", "An" + " answer" * MOST_WORDS)))),
         ("rejects a table that is not there", fails(problems(page.replace('"t"]', '"u"]')))),
         ("rejects rows that are not there", fails(problems(page.replace('"x"', '"y"')))),
         ("rejects a column that is not there", fails(problems(page.replace('value = "time"', 'value = "space"')))),
