@@ -181,7 +181,9 @@ def test_the_least_and_the_greatest_change_of_a_group(design):
 
 
 def test_means_without_the_workload_that_carries_them():
-    perf_zray, zray = said(r"Without it the means are # and #, above the bars", "arrays-in-pieces.md")
+    perf_zray, zray = said(
+        r"Without it the means are # and #, above the bars", "arrays-in-pieces.md"
+    )
     for configuration, stated in (("perf-zray", perf_zray), ("zray", zray)):
         found = ratios("arrays.md", configuration, "printed.cpu_s")
         del found["snapshots"]
