@@ -244,7 +244,7 @@ def facts_of(text):
     head = text.partition("\n|")[0]
     rounds = re.search(r"^(\d+) rounds", head, re.M)
     machine = re.search(r"runs on \d+ processors \((.*?), kernel", head)
-    commit = re.search(r"; commit ([0-9a-f]{12})(, with changes)?;", head)
+    commit = re.search(r"; commit (?:[0-9a-f]{12} and )*([0-9a-f]{12})(, with changes)?;", head)
     short = re.sub(r"\(R\)| Processor", "", machine[1]) if machine else ""
     return (rounds[1] if rounds else "", short, "".join(part or "" for part in commit.groups()) if commit else "")
 

@@ -260,7 +260,7 @@ def rounds_of(text):
 
 def table_list(shown, read_table):
     """The tables behind a page, with their rounds, and the machine and commit that the head of each names."""
-    lines = ["| table | rounds | machine | commit |", "| --- | ---: | --- | --- |"]
+    lines = ["The tables behind this page:", "", "| table | rounds | machine | commit |", "| --- | ---: | --- | --- |"]
     for name in shown["tables"]:
         text = read_table(name)
         _, machine, commit = facts_of(text)
