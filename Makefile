@@ -71,7 +71,7 @@ test: export FOR_TESTS := 1
 test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
-LONG_STEPS := test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := docs:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
 	test-experiments:tally test-stress-long:tally test-clients-generations-long:tally test-generations-long:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
