@@ -17,7 +17,7 @@ import shutil
 import sys
 import urllib.parse
 
-from check_pages import BLOCK, LINK
+from check_pages import links
 from checks import compared, report
 from results import shown_of
 
@@ -52,7 +52,7 @@ def summary_for_book(summary, tables):
 
 def linked(page, text):
     """The paths from the root of the tree to which a page links."""
-    targets = (target for target, _ in LINK.findall(BLOCK.sub("", text)))
+    targets = (target for target, _ in links(text))
     return {os.path.normpath(os.path.join(os.path.dirname(page), target)) for target in targets if target and "://" not in target}
 
 

@@ -50,6 +50,7 @@ MOST_WORDS = 40
 EXAMPLES = ["examples/lisp.c", "crates/gleaner/examples/lisp.rs", "crates/capi/include/gleaner.h",
             "crates/capi/include/gleaner_elements.h"]
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+IMAGE = re.compile(r'<img [^>]*\bsrc="([^"]*)"')
 HEADING = re.compile(r"^#+ +(.*?) *$", re.M)
 SPAN = re.compile(r"`([^`\n]+)`")
 BLOCK = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.M | re.S)
@@ -92,10 +93,16 @@ def anchors(text):
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(BLOCK.sub("", text))}
 
 
+def links(text):
+    """[(target, anchor)] of a page, pictures among them."""
+    text = BLOCK.sub("", text)
+    return LINK.findall(text) + [(target, "") for target in IMAGE.findall(text)]
+
+
 def link_problems(page, text, exists, content):
     """Rule 1; `content` gives the text of a page."""
     problems = []
-    for target, anchor in LINK.findall(BLOCK.sub("", text)):
+    for target, anchor in links(text):
         path = os.path.normpath(os.path.join(os.path.dirname(page), target)) if target else page
         if "://" in target:
             continue
@@ -280,6 +287,7 @@ def self_test():
     return report([
         ("accepts a link to a file", link_problems("p.md", "[x](a/b.md) [y](https://x.y#z)", here, headed)),
         ("rejects a dead link", wrong(link_problems("p.md", "[x](a/c.md)", here, headed))),
+        ("rejects a picture that is not there", wrong(link_problems("p.md", '<img src="a/c.svg">', here, headed))),
         ("accepts a link to a heading", link_problems("p.md", "[x](a/b.md#a-b-and-c) [y](#here)", here, headed)),
         ("rejects one to none", wrong(link_problems("p.md", "[x](a/b.md#d)", here, headed))),
         ("and on the page itself", wrong(link_problems("p.md", "[y](#there)", here, headed))),
