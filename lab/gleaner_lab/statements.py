@@ -23,12 +23,18 @@ class Statement(Part):
     #: Both bounds: this many times less and more than the paper's figure. With the unit `times`,
     #: what exceeds 1 is multiplied, so that a statement about a gain never holds without one.
     within: Annotated[float, Field(gt=1)] | None = None
+    #: Both bounds where the paper itself gives a range.
+    between: tuple[float, float] | None = None
 
     @model_validator(mode="after")
     def has_bounds(self) -> Statement:
         """One way to say them; a factor needs something to multiply."""
-        if (self.within is None) == (self.at_least is None and self.at_most is None):
-            raise ValueError("a statement needs either within, or at_least, at_most or both")
+        is_open = self.at_least is not None or self.at_most is not None
+        if [self.within is not None, self.between is not None, is_open].count(True) != 1:
+            ways = "within, or between, or at_least, at_most or both"
+            raise ValueError(f"a statement needs either {ways}")
+        if self.between is not None and self.between[0] >= self.between[1]:
+            raise ValueError("between is a range from the smaller to the greater figure")
         if self.within is not None and not (self.figure or 0) > self._start:
             raise ValueError(f"within is about a figure above {self._start:g}")
         return self
@@ -45,6 +51,8 @@ class Statement(Part):
             assert self.figure is not None
             excess = self.figure - self._start
             return self._start + excess / self.within, self._start + excess * self.within
+        if self.between is not None:
+            return self.between
         least = -math.inf if self.at_least is None else self.at_least
         return least, math.inf if self.at_most is None else self.at_most
 

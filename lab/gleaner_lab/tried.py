@@ -5,14 +5,19 @@ the whole interval of our figure lies within its bounds, and does not hold if no
 or without an interval, it is undecided. Intervals of means are those of the spread over workloads,
 so that more rounds do not narrow them, unless a statement is about the `set` of these: then they
 are those of rounds. Of what cannot be tried at all the file says why.
+
+Fewer than `LEAST_ROUNDS` rounds decide nothing, however far the figure is from the bounds. Where
+the machine lacks what a statement is about, the verdict names what stands for it. Beside a mean
+stand its worst workload, and the mean without the workload that moves it most.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from operator import eq, ne
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +39,21 @@ from gleaner_lab.store import ResultSet
 Quantity = Literal["mean-overhead", "greatest-overhead", "least-overhead", "mean"]
 
 Word = Literal["holds", "does not hold", "undecided", "cannot be tested here"]
+
+#: Rounds that it takes to decide anything.
+LEAST_ROUNDS = 3
+#: The columns that `Finding.cells` fills.
+COLUMNS = [
+    "the paper says",
+    "section",
+    "holds if ours is",
+    "ours",
+    "the worst",
+    "without the one that moves it most",
+    "rounds",
+    "verdict",
+    "what ours is",
+]
 
 
 class Ours(Part):
@@ -58,9 +78,16 @@ class Ours(Part):
             raise ValueError(f"{self.quantity} is about {'one' if self.against else 'two'}")
         if self.than and self.quantity != "mean-overhead":
             raise ValueError("than is about mean-overhead")
-        if self.of == "set" and not self.quantity.startswith("mean"):
+        if self.of == "set" and not self.is_mean:
             raise ValueError("of is about means")
+        if self.than and self.of == "set":
+            raise ValueError("than is about programs like these")
         return self
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is over several workloads, and not of one of them."""
+        return self.quantity in ("mean", "mean-overhead")
 
     @property
     def shown(self) -> str:
@@ -71,16 +98,22 @@ class Ours(Part):
         return words + (f", of {', '.join(self.workloads)}" if self.workloads else "")
 
 
+class StandIn(Part):
+    """What stands for something that the paper is about, on a machine that lacks it."""
+
+    lacking: Literal["sockets", "frequency"]
+    says: str
+    #: Whether it alone makes the statement hold, or not, so that no run says anything.
+    decides: bool = False
+
+
 class Statement(PaperStatement):
     """What the paper says, and when it holds of ours."""
 
     ours: Ours
     #: The paper's own number of the finding that it is a part of.
     finding: int | None = None
-    #: How many memory nodes, one a socket, it is about. Where there are fewer, something stands in.
-    nodes: int = 1
-    #: What that is, in words.
-    stand_in: str = ""
+    stand_ins: Sequence[StandIn] = ()
 
 
 class Untested(Part):
@@ -98,8 +131,14 @@ class Runs:
 
     experiment: Experiment
     table: pd.DataFrame
-    #: How many memory nodes the machine has.
+    #: How many memory nodes the machine has, one a socket.
     nodes: int = 1
+    #: Whether the kernel has control of the processors' frequency.
+    has_frequency: bool = False
+
+    def lacks(self, stand_in: StandIn) -> bool:
+        """Whether something stands for what the machine has not."""
+        return self.nodes < 2 if stand_in.lacking == "sockets" else not self.has_frequency
 
     def lines(self, ours: Ours) -> list[Line]:
         """The workloads under a configuration, beside the one that it is against."""
@@ -112,49 +151,105 @@ class Runs:
             if line.variant == ours.configuration
             and not line.control
             and line.workload in (ours.workloads or [line.workload])
+            and (line.ratio if ours.against else line.mean).runs > 0
         ]
 
-    def estimate(self, ours: Ours) -> tuple[Estimate, str]:
-        """Our figure, and what it is over."""
-        lines = self.lines(ours)
-        if ours.quantity == "mean":
-            means = [line.mean for line in lines if line.mean.runs > 0]
-            over = f"{len(means)} workloads"
-            if ours.of == "set":
-                return statistics.mean_of_set(means), over
-            values = [mean.value for mean in means]
-            return statistics.mean_of(values, self.experiment.statistics.confidence), over
-        lines = [line for line in lines if line.ratio.runs > 0]
+    def estimate(self, lines: Sequence[Line], ours: Ours) -> Estimate:
+        """Our figure of these lines."""
+        confidence = self.experiment.statistics.confidence
         if not lines:
-            return UNKNOWN, "no round"
-        if ours.quantity in ("greatest-overhead", "least-overhead"):
-            choose = max if ours.quantity == "greatest-overhead" else min
-            one = choose(lines, key=lambda line: line.ratio.value)
-            return _excess(one.ratio), f"{one.group}, {one.ratio.runs} rounds"
+            return UNKNOWN
+        if ours.quantity == "mean":
+            means = [line.mean for line in lines]
+            if ours.of == "set":
+                return statistics.mean_of_set(means)
+            return statistics.mean_of([mean.value for mean in means], confidence)
+        if ours.quantity != "mean-overhead":
+            return _excess(_extreme(lines, ours).ratio)
         if ours.of == "set":
             rounds = [line.rounds for line in lines]
-            confidence = self.experiment.statistics.confidence
-            ratio = statistics.geometric_mean_of_set(rounds, confidence)
-            return _excess(ratio), f"these {_counted(lines)}, {ratio.runs} rounds"
-        (mean,) = analysis.means_of(lines, self.experiment)
-        return _excess(mean.ratio), _counted(lines)
+            return _excess(statistics.geometric_mean_of_set(rounds, confidence))
+        (mean,) = analysis.means_of(list(lines), self.experiment)
+        return _excess(mean.ratio)
 
 
-def _counted(lines: Sequence[Line]) -> str:
-    """How many workloads lines are of, and how many cases where there are several of each."""
+def _extreme(lines: Sequence[Line], ours: Ours) -> Line:
+    choose = max if ours.quantity == "greatest-overhead" else min
+    return choose(lines, key=lambda line: line.ratio.value)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Our figure, what it is over, and what its mean hangs on."""
+
+    estimate: Estimate
+    over: str
+    #: The fewest rounds of anything that it is over.
+    rounds: int
+    #: Of a mean: the worst workload with its figure, and the one that moves the mean most with the
+    #: mean without it.
+    worst: tuple[str, float] | None = None
+    without: tuple[str, Estimate] | None = None
+
+
+def attempt(ours: Ours, runs: Mapping[str, Runs]) -> Tried:
+    """Computes our figure; `runs` has the experiments that it is about."""
+    sides = [(runs[name], runs[name].lines(ours)) for name in (ours.experiment, ours.than) if name]
+
+    def figure(keep: Callable[[str], bool]) -> Estimate:
+        """Of the workloads that are kept."""
+        found = [
+            side.estimate([line for line in lines if keep(line.workload)], ours)
+            for side, lines in sides
+        ]
+        return _beside(*found) if ours.than else found[0]
+
+    whole = figure(lambda _: True)
+    over = " and ".join(_over(lines, ours) + f" of {one.experiment.name}" for one, lines in sides)
+    tried = Tried(whole, over, _rounds([lines for _, lines in sides], whole, ours))
+    names = list(dict.fromkeys(line.workload for _, lines in sides for line in lines))
+    if not ours.is_mean or len(names) < 3:
+        return tried
+    alone = {name: figure(partial(eq, name)).value for name in names}
+    rest = {name: figure(partial(ne, name)) for name in names}
+    # The most that is lost, or the least that is saved.
+    worst = (max if ours.against else min)(names, key=lambda name: alone[name])
+    carries = max(names, key=lambda name: abs(rest[name].value - whole.value))
+    return replace(tried, worst=(worst, alone[worst]), without=(carries, rest[carries]))
+
+
+def _rounds(sides: Sequence[Sequence[Line]], whole: Estimate, ours: Ours) -> int:
+    """The fewest rounds of anything that a figure is over."""
+    if not all(sides):
+        return 0
+    if ours.of == "set" or not ours.is_mean:
+        return whole.runs
+    return min((one.ratio if ours.against else one.mean).runs for lines in sides for one in lines)
+
+
+def _over(lines: Sequence[Line], ours: Ours) -> str:
+    """What a figure of these lines is over, in words."""
+    if not lines:
+        return "no round"
+    if not ours.is_mean:
+        return _extreme(lines, ours).group
     workloads = len({line.workload for line in lines})
-    return f"{workloads} workloads" + ("" if workloads == len(lines) else f", {len(lines)} cases")
+    cases = "" if workloads == len(lines) else f", {len(lines)} cases"
+    return ("these " if ours.of == "set" else "") + f"{workloads} workloads{cases}"
 
 
 def _beside(here: Estimate, there: Estimate) -> Estimate:
     """By how much one overhead exceeds another that was measured apart."""
-    if min(here.runs, there.runs) < 2:
-        return replace(UNKNOWN, runs=min(here.runs, there.runs))
+    runs = min(here.runs, there.runs)
+    if runs == 0:
+        return UNKNOWN
+    middle = (1 + here.value) / (1 + there.value)
+    if runs < 2:
+        return _excess(Estimate(middle, -math.inf, math.inf, runs))
     ends = [[math.log1p(end) for end in (one.low, one.high)] for one in (here, there)]
     margin = math.hypot(*((high - low) / 2 for low, high in ends))
-    middle = (1 + here.value) / (1 + there.value)
     low, high = middle * math.exp(-margin), middle * math.exp(margin)
-    return _excess(Estimate(middle, low, high, min(here.runs, there.runs)))
+    return _excess(Estimate(middle, low, high, runs))
 
 
 def _excess(ratio: Estimate) -> Estimate:
@@ -167,24 +262,46 @@ class Finding:
     """A statement and what came of it."""
 
     statement: Statement | Untested
-    estimate: Estimate
     verdict: Word
     reason: str
+    tried: Tried = Tried(UNKNOWN, "", 0)
+    #: What stood for what the machine has not.
+    proxies: Sequence[str] = ()
+
+    @property
+    def shown_verdict(self) -> str:
+        """The verdict with what it rests on: rounds that were too few, and what stood for what."""
+        words: str = self.verdict
+        if self.verdict == "undecided" and self.tried.rounds < LEAST_ROUNDS:
+            words += f": {self.tried.rounds} of {LEAST_ROUNDS} rounds"
+        return words + (f" ({'; '.join(self.proxies)})" if self.proxies else "")
+
+    def _figure(self, estimate: Estimate) -> str:
+        if isinstance(self.statement, Untested) or estimate.runs == 0:
+            return "no data"
+        value, low, high = map(self.statement.shown, (estimate.value, estimate.low, estimate.high))
+        return f"{value} [{low}, {high}]" if math.isfinite(estimate.high) else value
 
     @property
     def ours(self) -> str:
         """Our figure with its interval."""
-        if self.estimate.runs == 0 or isinstance(self.statement, Untested):
-            return "no data"
-        value, low, high = map(
-            self.statement.shown, (self.estimate.value, self.estimate.low, self.estimate.high)
-        )
-        return f"{value} [{low}, {high}]" if math.isfinite(self.estimate.high) else value
+        return self._figure(self.tried.estimate)
 
     @property
-    def shown_bounds(self) -> str:
-        """When it holds, in words."""
-        return "" if isinstance(self.statement, Untested) else self.statement.shown_bounds
+    def cells(self) -> list[str]:
+        """A row of `COLUMNS`."""
+        one, worst, without = self.statement, self.tried.worst, self.tried.without
+        return [
+            one.says,
+            one.section,
+            "" if isinstance(one, Untested) else one.shown_bounds,
+            self.ours,
+            f"{worst[0]}: {one.shown(worst[1])}" if worst and isinstance(one, Statement) else "",
+            f"{without[0]}: {self._figure(without[1])}" if without else "",
+            "" if isinstance(one, Untested) else str(self.tried.rounds),
+            self.shown_verdict,
+            self.reason,
+        ]
 
 
 @cache
@@ -199,8 +316,11 @@ def read(paths: Sequence[Path]) -> dict[str, Runs]:
     found: dict[str, Runs] = {}
     for path in paths:
         results = ResultSet.open(path)
-        nodes = max((one.get("nodes", 1) for one in results.machines().values()), default=1)
-        runs = Runs(experiments.read(results.experiment), results.table(), nodes)
+        machines = results.machines().values()
+        nodes = max((one.get("nodes", 1) for one in machines), default=1)
+        has_frequency = any(one.get("governor") for one in machines)
+        experiment = experiments.read(results.experiment)
+        runs = Runs(experiment, results.table(), nodes, has_frequency)
         if runs.table.empty:
             raise Failure(f"{path} has no runs yet: gleaner-lab resume {path}")
         if runs.experiment.name in found:
@@ -214,23 +334,32 @@ def read(paths: Sequence[Path]) -> dict[str, Runs]:
 def judge(statement: Statement | Untested, runs: Mapping[str, Runs]) -> Finding:
     """Whether a statement holds of these runs."""
     if isinstance(statement, Untested):
-        return Finding(statement, UNKNOWN, "cannot be tested here", statement.cannot)
-    ours, (least, most) = statement.ours, statement.bounds
+        return Finding(statement, "cannot be tested here", statement.cannot)
+    ours = statement.ours
     for name in filter(None, (ours.experiment, ours.than)):
         if name not in runs:
-            return Finding(statement, UNKNOWN, "undecided", f"no runs of {name}")
+            return Finding(statement, "undecided", f"no runs of {name}")
     mine = runs[ours.experiment]
-    estimate, over = mine.estimate(ours)
-    if ours.than:
-        there, beside = runs[ours.than].estimate(ours)
-        estimate, over = _beside(estimate, there), f"{over} here and {beside} there"
-    reason = f"{ours.shown}: {over} of {ours.experiment}"
-    if statement.nodes > mine.nodes:
-        reason += f"; {statement.stand_in}"
-    if estimate.runs < 2:
-        return Finding(statement, estimate, "undecided", f"{reason}; no interval")
+    tried = attempt(ours, runs)
+    reason = f"{ours.shown}: {tried.over}"
+    stand_ins = [one for one in statement.stand_ins if mine.lacks(one)]
+    return Finding(
+        statement,
+        _verdict(statement, tried, stand_ins),
+        reason,
+        tried,
+        [one.says for one in stand_ins],
+    )
+
+
+def _verdict(statement: Statement, tried: Tried, stand_ins: Sequence[StandIn]) -> Word:
+    if any(one.decides for one in stand_ins):
+        return "cannot be tested here"
+    estimate, (least, most) = tried.estimate, statement.bounds
+    if tried.rounds < LEAST_ROUNDS or estimate.runs < 2:
+        return "undecided"
     if least <= estimate.low and estimate.high <= most:
-        return Finding(statement, estimate, "holds", reason)
+        return "holds"
     if estimate.high < least or estimate.low > most:
-        return Finding(statement, estimate, "does not hold", reason)
-    return Finding(statement, estimate, "undecided", reason)
+        return "does not hold"
+    return "undecided"

@@ -6,7 +6,7 @@ from gleaner_lab.analysis import groups_of
 from gleaner_lab.tried import Runs
 
 
-def runs_of(experiment, metrics, nodes=1):
+def runs_of(experiment, metrics, nodes=1, has_frequency=False):
     """Runs of an experiment with these values of metrics, by workload and variant, each round."""
     rows = []
     for workload, variants in metrics.items():
@@ -25,4 +25,4 @@ def runs_of(experiment, metrics, nodes=1):
                     "round": number,
                 }
                 rows.append(row | {f"values.{name}": value for name, value in values.items()})
-    return Runs(experiment, pd.DataFrame(rows), nodes)
+    return Runs(experiment, pd.DataFrame(rows), nodes, has_frequency)

@@ -10,7 +10,7 @@ from gleaner_lab import experiment as experiments
 from gleaner_lab.arrays import findings, model
 from gleaner_lab.arrays.model import Accesses, Costs
 from gleaner_lab.failure import Failure
-from gleaner_lab.tried import Statement, judge, statements
+from gleaner_lab.tried import COLUMNS, Runs, Statement, judge, statements
 
 KINDS = cli.find("arrays-kinds")
 
@@ -27,12 +27,12 @@ statistics: {baseline: lazy}
 """
 
 
-def timed(ratios, base=2.0):
-    """Three rounds of perf-zray against contiguous, with these ratios of processor times."""
+def timed(ratios, base=2.0, speeds=(1, 1.2, 0.9)):
+    """Rounds of perf-zray against contiguous, with these ratios of processor times."""
     metrics = {
         workload: {
-            "contiguous": [{"printed.cpu_s": base * speed} for speed in (1, 1.2, 0.9)],
-            "perf-zray": [{"printed.cpu_s": base * speed * ratio} for speed in (1, 1.2, 0.9)],
+            "contiguous": [{"printed.cpu_s": base * speed} for speed in speeds],
+            "perf-zray": [{"printed.cpu_s": base * speed * ratio} for speed in speeds],
         }
         for workload, ratio in ratios.items()
     }
@@ -86,9 +86,85 @@ def test_the_mean_of_a_set_has_the_interval_of_its_rounds():
     found = judge(statement(ours=ours), {"arrays-kinds": runs})
     assert found.verdict == "holds"
     mean = (0.9 * 1.1 * 1.4) ** (1 / 3) - 1
-    for value in (found.estimate.value, found.estimate.low, found.estimate.high):
+    estimate = found.tried.estimate
+    for value in (estimate.value, estimate.low, estimate.high):
         assert value == pytest.approx(mean)
-    assert "these 3 workloads, 3 rounds of arrays-kinds" in found.reason
+    assert "these 3 workloads of arrays-kinds" in found.reason
+    assert found.tried.rounds == 3
+
+
+@pytest.mark.parametrize(("rounds", "verdict"), [(1, "1 of 3"), (2, "2 of 3"), (3, "holds")])
+@pytest.mark.parametrize("of", ["set", "workloads"])
+def test_fewer_than_three_rounds_decide_nothing(rounds, verdict, of):
+    # The truth is 10 %, the bounds are 5 and 20 %: any interval would lie within.
+    ratios = dict.fromkeys(["compress", "chart", "db"], 1.1)
+    runs = {"arrays-kinds": timed(ratios, speeds=(1, 1.2, 0.9)[:rounds])}
+    ours = statement().ours.model_copy(update={"of": of}).model_dump()
+    found = judge(statement(ours=ours), runs)
+    assert found.tried.estimate.value == pytest.approx(0.1)
+    assert verdict in found.shown_verdict
+    assert (found.verdict == "holds") == (rounds == 3)
+    assert dict(zip(COLUMNS, found.cells, strict=True))["rounds"] == str(rounds)
+
+
+def test_the_workload_with_the_fewest_rounds_decides_how_many_there_are():
+    runs = timed({"compress": 1.1, "chart": 1.1, "db": 1.1})
+    table = runs.table
+    lost = (table["workload"] == "db") & (table["round"] == 2)
+    few = Runs(runs.experiment, table[~lost])
+    found = judge(statement(), {"arrays-kinds": few})
+    assert (found.verdict, found.shown_verdict) == ("undecided", "undecided: 2 of 3 rounds")
+
+
+@pytest.mark.parametrize("of", ["set", "workloads"])
+def test_a_mean_is_given_once_more_without_the_workload_that_moves_it_most(of):
+    runs = timed({"compress": 1.1, "chart": 1.3, "db": 1.1, "snapshots": 0.04})
+    ours = statement().ours.model_copy(update={"of": of}).model_dump()
+    found = judge(statement(ours=ours), {"arrays-kinds": runs})
+    assert found.tried.estimate.value == pytest.approx((1.1 * 1.3 * 1.1 * 0.04) ** (1 / 4) - 1)
+    name, worst = found.tried.worst
+    assert (name, worst) == ("chart", pytest.approx(0.3))
+    name, without = found.tried.without
+    assert (name, without.value) == ("snapshots", pytest.approx((1.1 * 1.3 * 1.1) ** (1 / 3) - 1))
+    cells = dict(zip(COLUMNS, found.cells, strict=True))
+    assert cells["the worst"] == "chart: 30 %"
+    assert cells["without the one that moves it most"].startswith("snapshots: 16.3 % [")
+
+
+def test_the_worst_of_what_is_saved_is_the_least():
+    saved = {"compress": 0.5, "chart": 0.01, "db": 0.1}
+    metrics = {
+        workload: {"perf-zray": [{"printed.saved": value}] * 3} for workload, value in saved.items()
+    }
+    ours = {
+        "quantity": "mean",
+        "experiment": "arrays-kinds",
+        "configuration": "perf-zray",
+        "metric": "printed.saved",
+        "of": "set",
+    }
+    runs = {"arrays-kinds": runs_of(experiments.read(KINDS), metrics)}
+    tried = judge(statement(ours=ours), runs).tried
+    assert tried.worst == ("chart", pytest.approx(0.01))
+    assert (tried.without[0], tried.without[1].value) == ("compress", pytest.approx(0.055))
+
+
+def test_one_workload_of_several_has_no_mean_to_hang_on():
+    tried = judge(statement(), {"arrays-kinds": timed({"compress": 1.1, "chart": 1.2})}).tried
+    assert (tried.worst, tried.without) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.36, "does not hold"), (1.5, "holds"), (2.1, "does not hold")]
+)
+def test_a_range_of_the_paper_stays_a_range(ratio, verdict):
+    ranged = statement(figure=None, within=None, between=[0.37, 1.0])
+    assert ranged.shown_bounds == "at least 37 %, at most 100 %"
+    ratios = {"compress": ratio, "chart": ratio, "db": ratio}
+    assert judge(ranged, {"arrays-kinds": timed(ratios)}).verdict == verdict
+    for wrong in ({"between": [1.0, 0.37]}, {"between": [0.1, 0.2], "at_most": 0.3}):
+        with pytest.raises(ValidationError, match="between"):
+            statement(**({"figure": None, "within": None} | wrong))
 
 
 def test_the_mean_of_values_of_a_set_has_the_interval_of_their_rounds():
@@ -105,8 +181,8 @@ def test_the_mean_of_values_of_a_set_has_the_interval_of_their_rounds():
         "configuration": "zray",
         "metric": "printed.saved",
     }
-    apart = judge(statement(ours=ours), runs).estimate
-    of_set = judge(statement(ours=ours | {"of": "set"}), runs).estimate
+    apart = judge(statement(ours=ours), runs).tried.estimate
+    of_set = judge(statement(ours=ours | {"of": "set"}), runs).tried.estimate
     assert of_set.value == apart.value == pytest.approx(0.31)
     assert of_set.high - of_set.low < (apart.high - apart.low) / 10
     assert of_set.low < 0.31 < of_set.high
@@ -118,7 +194,7 @@ def test_the_greatest_overhead_is_that_of_one_workload():
     most = statement(says="The worst costs 71 %", figure=0.71, ours=ours.model_dump())
     found = judge(most, {"arrays-kinds": runs})
     assert found.verdict == "holds"
-    assert found.estimate.value == pytest.approx(0.71)
+    assert found.tried.estimate.value == pytest.approx(0.71)
     assert "chart" in found.reason
 
 

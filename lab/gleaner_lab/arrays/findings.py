@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from gleaner_lab.report.modelled import Page, Table
-from gleaner_lab.tried import Finding, Runs, judge, statements
+from gleaner_lab.tried import COLUMNS, LEAST_ROUNDS, Finding, Runs, judge, statements
 
 FILE = "zrays-findings"
 
@@ -17,18 +17,7 @@ def findings(runs: Mapping[str, Runs]) -> list[Finding]:
 
 def page(found: Sequence[Finding], command: str) -> Page:
     """The findings as a page."""
-    rows = [
-        [
-            one.statement.says,
-            one.statement.section,
-            one.shown_bounds,
-            one.ours,
-            one.verdict,
-            one.reason,
-        ]
-        for one in found
-    ]
-    head = ["the paper says", "section", "holds if ours is", "ours", "verdict", "what ours is"]
+    rows = [one.cells for one in found]
     caption = "The paper's findings, tried on our runs"
     return Page(
         name=FILE,
@@ -36,10 +25,12 @@ def page(found: Sequence[Finding], command: str) -> Page:
         notes=[
             "Statements of the PLDI 2010 paper (lab/papers/zrays-findings.yaml). One holds if the "
             "whole 95 % interval of our figure lies within its bounds, and does not hold if none "
-            "of it does. Means are about these workloads, most of which were chosen for their "
-            "large arrays, and not about all programs: the intervals are those of the rounds."
+            f"of it does; fewer than {LEAST_ROUNDS} rounds decide nothing. Means are about these "
+            "workloads, most of which were chosen for their large arrays, and not about all "
+            "programs: the intervals are those of the rounds. Beside each mean stand the workload "
+            "that loses most, or saves least, and the mean without the one that moves it most."
         ],
-        tables=[Table("findings", caption, head, rows)],
+        tables=[Table("findings", caption, COLUMNS, rows)],
         figures={},
         command=command,
         label="measured",
