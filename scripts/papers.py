@@ -24,12 +24,13 @@ and has a list of [[row]] with
     place       NAME=VALUE,... of `gleaner place`
     experiment  names of lab/experiments; none if it is left out
     data        files of lab/papers that have the paper's figures, without their ending
-    verdict     one of VERDICTS
+    verdict     one of VERDICTS; what is DECIDED has LEAST_ROUNDS rounds or more on each page that has rounds
     why         what a verdict of WITH_REASON needs; of `modelled` what the model says; of `undecided` how many rounds, where no
                 page does
     ours        what our tables say
     pages       pages of docs/results/tables, without their ending, or of docs/, with it
     deviates    how ours is not the paper's
+    proxy       what stands for what the paper is about, on our machines; the verdict names it
 
 Rounds, machine and commit stand in the head of a measured page, and are taken from there. The last line is
 "N passed, N failed".
@@ -54,9 +55,15 @@ VERDICTS = ["holds", "holds in part", "does not hold here", "undecided", "modell
 CLAIMS = VERDICTS[:5]
 WITH_REASON = {"modelled", "cannot be measured here", "not there"}
 MODELLED = ["holds", "holds in part", "does not hold", "undecided"]
+# What statements of measured pages are called here.
+STATEMENT_WORDS = {"does not hold": "does not hold here", "cannot be tested here": "cannot be measured here"}
 HEAD = {"title", "venue", "tables", "figures", "findings", "finding", "statements", "numbered", "experiments", "row"}
 KEYS = {"item", "section", "says", "file", "options", "place", "experiment", "data", "verdict", "why", "ours", "pages",
-        "deviates"}
+        "deviates", "proxy"}
+DECIDED = CLAIMS[:3]
+LEAST_ROUNDS = 3
+# Pages of what was counted and not timed: one round decides.
+COUNTED = {"array-counts", "arrays-fragmentation", "naps-paper"}
 LISTS = {"file", "options", "place", "experiment", "data", "pages"}
 MOST_WORDS = 39
 ITEM = re.compile(r"mechanism|policy|method|program|(table|figure|finding) ([1-9]\d*)")
@@ -215,9 +222,17 @@ def statements_of(text):
     return []
 
 
+def word_of(verdict):
+    """A verdict of a measured page by itself: behind it stand rounds that were too few, and what stood for what."""
+    return re.split(r": | \(", verdict)[0]
+
+
 def together(verdicts):
     """What several statements come to: one that cannot be tested says nothing."""
-    verdicts = {verdict for verdict in verdicts if not verdict.startswith("cannot")}
+    verdicts = {word_of(verdict) for verdict in verdicts}
+    if verdicts == {"cannot be tested here"}:
+        return "cannot be measured here"
+    verdicts.discard("cannot be tested here")
     if verdicts == {"holds"}:
         return "holds"
     if "does not hold" in verdicts:
@@ -253,8 +268,19 @@ def shown_verdict(row, rounds):
     """The verdict as the page has it; `rounds` are those of the row's first page that names some."""
     verdict = row["verdict"]
     if verdict == "undecided" and rounds and not row.get("why"):
-        return f"undecided: {rounds} round{'' if rounds == '1' else 's'}"
-    return f"{verdict}: {row['why']}" if row.get("why") else verdict
+        verdict += f": {rounds} round{'' if rounds == '1' else 's'}"
+    elif row.get("why"):
+        verdict += f": {row['why']}"
+    return f"{verdict} ({row['proxy']})" if row.get("proxy") else verdict
+
+
+def decided_problems(name, row, pages):
+    """What holds or does not is known from enough rounds."""
+    if row["verdict"] not in DECIDED:
+        return []
+    rounds = {page: facts_of(pages.get(page_path(page), ""))[0] for page in row.get("pages", []) if page not in COUNTED}
+    return [f"{name}: {row['verdict']} by {number} of {LEAST_ROUNDS} rounds of {page}"
+            for page, number in rounds.items() if number and int(number) < LEAST_ROUNDS]
 
 
 def round_problems(name, row, pages):
@@ -268,10 +294,12 @@ def row_of_statement(statement, head):
     """A statement of a measured page as a row."""
     verdict = statement["verdict"]
     modelled = re.fullmatch(r"modelled \((.*)\)", verdict)
+    word = word_of(verdict)
     row = {"item": "statement", "section": statement["section"], "says": statement["the paper says"],
-           "verdict": "modelled" if modelled else {"does not hold": "does not hold here"}.get(verdict, verdict),
+           "verdict": "modelled" if modelled else STATEMENT_WORDS.get(word, word),
            "ours": f"{statement['ours']}; it holds if ours is {statement.get('holds if') or statement['holds if ours is']}",
-           "experiment": [name for name in head["experiments"] if f"of {name}" in statement.get("what ours is", "")]
+           "experiment": [name for name in head["experiments"]
+                          if re.search(rf"of {re.escape(name)}(?![\w-])", statement.get("what ours is", ""))]
            or head["experiments"]}
     row["pages"] = [head["statements"], *row["experiment"]]
     if modelled:
@@ -379,6 +407,7 @@ def check(papers, pages):
         ("each table, figure and finding has a row",
          [problem for paper, head in papers.items() for problem in coverage_problems(paper, head)]),
         ("rows that are undecided say after how many rounds", [] if own else over(round_problems, pages)),
+        ("rows that are decided have the rounds for it", [] if own else over(decided_problems, pages)),
         ("verdicts of numbered findings are those of their statements",
          [problem for paper, head in papers.items() if head.get("numbered") for problem in numbered_problems(
              paper, head, statements_of(pages[page_path(head["numbered"])]))]),
@@ -464,12 +493,22 @@ def self_test():
         ("rejects undecided after nobody knows how many", fails(round_problems("r", dict(row, verdict="undecided"), {}))),
         ("statements of both kinds hold in part", wrong(together(["holds", "does not hold"]) == "holds in part")),
         ("one that is undecided decides nothing", wrong(together(["holds", "undecided"]) == "undecided")),
+        ("nothing but such cannot be measured", wrong(together(["cannot be tested here (x for y)"]) == "cannot be measured here")),
+        ("rounds and proxies behind a verdict are no part of it", wrong(
+            together(["holds (x for y)", "does not hold (x: z)"]) == "holds in part")),
+        ("too few rounds decide nothing", wrong(together(["holds", "undecided: 1 of 3 rounds (x for y)"]) == "undecided")),
+        ("rejects a decided row of too few rounds", fails(decided_problems("r", row, {"results/tables/p.md": page.replace(
+            "3 rounds", "2 rounds")}))),
+        ("accepts one of enough", decided_problems("r", row, {"results/tables/p.md": page})),
+        ("shows what stood for what", wrong(shown_verdict(dict(row, proxy="x for y"), "3") == "holds (x for y)")),
         ("one that cannot be tested says nothing", wrong(together(["holds", "cannot be tested here"]) == "holds")),
         ("takes rounds, machine and commit from the page",
          wrong(facts_of(page) == ("3", "AMD EPYC", "0123456789ab, with changes"))),
         ("shows them", wrong("[p](results/tables/p.md), 3 rounds, AMD EPYC, 0123456789ab, with changes" in shown)),
         ("shows how many rounds did not decide", wrong(shown_verdict(dict(row, verdict="undecided"), "1") == "undecided: 1 round")),
         ("counts the verdicts, those of statements among them", wrong("| 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 3 |" in shown)),
+        ("an experiment whose name begins with another's is another", wrong(row_of_statement(
+            dict(statements[0], **{"what ours is": "x of e-f"}), dict(papers["p"], experiments=["e", "e-f"]))["experiment"] == ["e-f"])),
         ("shows a model as one", wrong(row_of_statement(dict(statements[0], verdict="modelled (holds)"), papers["p"])["why"] == "holds")),
     ])
 

@@ -1,3 +1,4 @@
+import com.sun.management.HotSpotDiagnosticMXBean;
 import com.sun.management.OperatingSystemMXBean;
 import java.io.IOException;
 import java.lang.management.GarbageCollectorMXBean;
@@ -51,18 +52,25 @@ final class Iterations {
         return 0;
     }
 
+    /** What the heap may have. */
+    private static long heapMb() {
+        var options = ManagementFactory.getPlatformMXBean(HotSpotDiagnosticMXBean.class);
+        return Long.parseLong(options.getVMOption("MaxHeapSize").getValue()) >> 20;
+    }
+
     /** Runs and prints. */
     static void run(String name, int iterations, Mutators mutators, Workload workload)
             throws IOException {
         Map<String, Object> facts = new LinkedHashMap<>();
         long result = 0;
         List<String> list = new ArrayList<>();
+        long heap = heapMb();
         Collections before = new Collections();
         Moment start = new Moment();
         for (int i = 0; i < iterations; i++) {
             Moment began = new Moment();
             result = workload.run(mutators, facts);
-            list.add("{" + new Moment().since(began) + "}");
+            list.add("{" + new Moment().since(began) + ",\"heap_mb\":" + heap + "}");
         }
         String whole = new Moment().since(start);
         Collections after = new Collections();
