@@ -304,6 +304,8 @@ def row_of_statement(statement, head):
     row["pages"] = [head["statements"], *row["experiment"]]
     if modelled:
         row["why"] = modelled[1]
+    elif few := re.match(r"undecided: (\d+ of \d+ rounds)", verdict):
+        row["why"] = few[1]
     return row
 
 
@@ -509,6 +511,8 @@ def self_test():
         ("counts the verdicts, those of statements among them", wrong("| 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 3 |" in shown)),
         ("an experiment whose name begins with another's is another", wrong(row_of_statement(
             dict(statements[0], **{"what ours is": "x of e-f"}), dict(papers["p"], experiments=["e", "e-f"]))["experiment"] == ["e-f"])),
+        ("shows too few rounds of a statement", wrong(shown_verdict(row_of_statement(
+            dict(statements[0], verdict="undecided: 0 of 3 rounds (x for y)"), papers["p"]), "16") == "undecided: 0 of 3 rounds")),
         ("shows a model as one", wrong(row_of_statement(dict(statements[0], verdict="modelled (holds)"), papers["p"])["why"] == "holds")),
     ])
 
