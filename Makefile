@@ -40,7 +40,7 @@ STRESS ?= 400
 PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
 BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators \
-	deciders zeroing-micro zeroing-nursery zeroing naps-paper naps-host naps-synchronisation arrays arrays-cursors \
+	deciders zeroing-paper zeroing-micro zeroing-nursery zeroing naps-paper naps-host naps-synchronisation arrays arrays-cursors \
 	arrays-optimisations arrays-first-n arrays-arraylets arrays-kinds arrays-heaps \
 	arrays-fragmentation arrays-pauses array-counts workers workers-tiny workers-libgc placement-programs
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
@@ -682,10 +682,10 @@ help:
 #|                  tables in docs/results/tables/; takes hours, and goes on where it
 #|                  was stopped. make bench-boehm-table1 runs one of them; also
 #|                  libgc-clients, prefetch-hint, minheap, precise-heap,
-#|                  precise-heap-mutators, zeroing-micro, zeroing-nursery, zeroing,
-#|                  naps-paper, naps-host, naps-synchronisation (docs/numa.md), arrays,
-#|                  arrays-cursors, arrays-optimisations, arrays-first-n,
-#|                  arrays-arraylets, arrays-kinds, arrays-heaps,
+#|                  precise-heap-mutators, zeroing-paper, zeroing-micro,
+#|                  zeroing-nursery, zeroing, naps-paper, naps-host,
+#|                  naps-synchronisation (docs/numa.md), arrays, arrays-cursors,
+#|                  arrays-optimisations, arrays-first-n, arrays-arraylets, arrays-kinds, arrays-heaps,
 #|                  arrays-fragmentation, arrays-pauses (docs/arrays.md), workers,
 #|                  workers-tiny, workers-libgc, placement-programs (docs/placement.md)
 #|   make before COMMIT=C   builds an earlier commit beside this one; then
