@@ -685,8 +685,9 @@ help:
 #|                  precise-heap-mutators, zeroing-paper, zeroing-micro,
 #|                  zeroing-nursery, zeroing, naps-paper, naps-host,
 #|                  naps-synchronisation (docs/numa.md), arrays, arrays-cursors,
-#|                  arrays-optimisations, arrays-first-n, arrays-arraylets, arrays-kinds, arrays-heaps,
-#|                  arrays-fragmentation, arrays-pauses (docs/arrays.md), workers,
+#|                  arrays-optimisations, arrays-first-n, arrays-arraylets,
+#|                  arrays-kinds, arrays-heaps, arrays-fragmentation,
+#|                  arrays-pauses (docs/arrays.md), workers,
 #|                  workers-tiny, workers-libgc, placement-programs (docs/placement.md)
 #|   make before COMMIT=C   builds an earlier commit beside this one; then
 #|                  make bench-before-native and bench-before-clients tell whether
