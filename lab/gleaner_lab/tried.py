@@ -207,8 +207,9 @@ def attempt(ours: Ours, runs: Mapping[str, Runs]) -> Tried:
     whole = figure(lambda _: True)
     over = " and ".join(_over(lines, ours) + f" of {one.experiment.name}" for one, lines in sides)
     tried = Tried(whole, over, _rounds([lines for _, lines in sides], whole, ours))
-    names = list(dict.fromkeys(line.workload for _, lines in sides for line in lines))
-    if not ours.is_mean or len(names) < 3:
+    has = [dict.fromkeys(line.workload for line in lines) for _, lines in sides]
+    names = [name for name in has[0] if all(name in side for side in has)]
+    if not ours.is_mean or len(names) < 3 or whole.runs == 0:
         return tried
     alone = {name: figure(partial(eq, name)).value for name in names}
     rest = {name: figure(partial(ne, name)) for name in names}
