@@ -340,6 +340,10 @@ def judge(statement: Statement | Untested, runs: Mapping[str, Runs]) -> Finding:
     for name in filter(None, (ours.experiment, ours.than)):
         if name not in runs:
             return Finding(statement, "undecided", f"no runs of {name}")
+        has = {"", *runs[name].experiment.variants()}
+        for configuration in (ours.configuration, ours.against):
+            if configuration not in has:
+                return Finding(statement, "undecided", f"no runs of {configuration} in {name}")
     mine = runs[ours.experiment]
     tried = attempt(ours, runs)
     reason = f"{ours.shown}: {tried.over}"

@@ -204,6 +204,16 @@ def test_without_runs_nothing_is_decided():
     assert page.markdown().count("undecided") == len(statements(findings.FILE))
 
 
+@pytest.mark.parametrize("left_out", ["perf-zray", "contiguous"])
+def test_a_configuration_that_was_left_out_of_a_run_decides_nothing(left_out):
+    whole = experiments.read(KINDS)
+    kept = {name: one for name, one in whole.configurations.items() if name != left_out}
+    few = runs_of(whole.model_copy(update={"configurations": kept}), {})
+    found = judge(statement(), {"arrays-kinds": few})
+    assert (found.verdict, found.tried.rounds) == ("undecided", 0)
+    assert found.reason == f"no runs of {left_out} in arrays-kinds"
+
+
 def test_an_overhead_is_over_something_and_a_mean_is_not():
     ours = statement().ours.model_dump()
     with pytest.raises(ValidationError, match="about two"):
