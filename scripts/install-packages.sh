@@ -97,6 +97,7 @@ if [ "$task" = test ]; then
     need nim "a client: Nim with Boehm's collector" has nim
     need poke "a client: the editor of binary data" has poke
     need macaulay2 "a client: the algebra system" has M2
+    need ghostscript "a client: a program of malloc, with the collector below it" has gs
     need shared-mime-info "an XML document that a workload reads" \
         test -e /usr/share/mime/packages/freedesktop.org.xml
     need crystal "a client: the Crystal compiler and its programs" has crystal

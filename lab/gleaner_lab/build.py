@@ -90,7 +90,7 @@ def _files_of(cell: Cell, tools: Tools) -> Iterator[Path]:
     elif configuration.library == "stock":
         yield from _existing(map(str, Path("/usr/lib").glob("*/libgc.so.1")))
     if workload.command is None:
-        yield from _catalogued(workload.name)
+        yield from _catalogued(workload.catalogued)
         yield from _existing(map(tools.word, configuration.prefix))
     else:
         words = [*configuration.prefix, *workload.command, *configuration.arguments]

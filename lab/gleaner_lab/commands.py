@@ -119,6 +119,10 @@ def changed(path: Path, changes: dict[str, Any]) -> str:
         for configuration in document["configurations"].values():
             if lacks := (configuration or {}).get("lacks"):
                 configuration["lacks"] = [name for name in lacks if name in only]
+        for paper in document.get("papers", []):
+            for benchmark, name in list(paper.get("stand_ins", {}).items()):
+                if name not in only:
+                    del paper["stand_ins"][benchmark]
         document["bars"] = [
             bar for bar in (_of_workloads(one, only) for one in document.get("bars", [])) if bar
         ]

@@ -46,6 +46,9 @@ class Workload(Part):
     #: program beside it, and "{rivals}" for the directory of the rivals' programs.
     command: list[str] | None = None
     measure: Literal["json", "process"] = "json"
+    #: The program of the catalogue that it is, unless its name says so: one program may be several
+    #: workloads that differ in their environment.
+    program: Name | None = None
     env: dict[str, str] = {}
     #: How much a program of the catalogue does; the experiment's size unless given.
     size: Literal["tiny", "ci", "full"] | None = None
@@ -55,6 +58,18 @@ class Workload(Part):
     def from_name(cls, value: Any) -> Any:
         """A bare name is a program of the catalogue."""
         return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def one_program(self) -> Workload:
+        """It is of the catalogue, or brings its own command."""
+        if self.program is not None and self.command is not None:
+            raise ValueError("a workload has a program of the catalogue, or a command")
+        return self
+
+    @property
+    def catalogued(self) -> str:
+        """The name in the catalogue of what has no command."""
+        return self.program or self.name
 
 
 class Configuration(Part):
@@ -194,6 +209,10 @@ class Paper(Part):
 
     table: Name
     columns: dict[str, Column] = {}
+    #: For benchmarks of the paper that we do not have, by their names: our workload that stands in.
+    stand_ins: dict[str, Name] = {}
+    #: Whether workloads that are none of the paper's benchmarks stand in the table, too.
+    others: bool = True
 
 
 class Experiment(Part):
@@ -251,6 +270,10 @@ class Experiment(Part):
         for number, paper in enumerate(self.papers):
             _known(("papers", number, "table"), paper.table, papers.index())
             printed = papers.read(paper.table).columns
+            for benchmark, name in paper.stand_ins.items():
+                where = ("papers", number, "stand_ins", benchmark)
+                _known(where, benchmark, papers.read(paper.table).benchmarks)
+                _known(where, name, set(names))
             for column, part in paper.columns.items():
                 where = ("papers", number, "columns", column)
                 _known(where, column, printed)

@@ -32,6 +32,11 @@ class Table:
         return f"{self.facts['paper']}, {self.facts['table']}"
 
     @property
+    def benchmarks(self) -> list[str]:
+        """The names of the rows, which are in the first column."""
+        return [str(name) for name in self.rows.iloc[:, 0]]
+
+    @property
     def columns(self) -> list[str]:
         """The columns of figures; the first column names the rows."""
         return [str(column) for column in self.rows.columns[1:]]

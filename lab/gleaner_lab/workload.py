@@ -116,7 +116,7 @@ def command_of(
     if log:
         command.append("--log")
     if workload.command is None:
-        command += ["--size", workload.size or experiment.size, workload.name]
+        command += ["--size", workload.size or experiment.size, workload.catalogued]
     else:
         own = [*configuration.prefix, *workload.command, *configuration.arguments]
         command += ["--", *map(tools.word, own)]

@@ -80,6 +80,8 @@ pub struct Client {
     /// Steps before the first run.
     #[serde(default)]
     pub setup: Vec<Step>,
+    /// A library that is preloaded into the program on both sides.
+    pub preload: Option<String>,
     /// Environment on both sides.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -116,6 +118,7 @@ impl Client {
             package: String::new(),
             command: command.to_vec(),
             setup: Vec::new(),
+            preload: None,
             env: BTreeMap::new(),
             leaves: None,
             compare: Compare::Stdout,

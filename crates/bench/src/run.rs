@@ -199,6 +199,7 @@ fn ready(workshop: &Workshop, client: Client, chosen: &arguments::Run) -> Result
         return Ok(Ready {
             command: chosen.command.clone(),
             client,
+            preload: None,
             leaves: None,
         });
     }

@@ -7,6 +7,9 @@ use gleaner_base::options::{Foreign, HeapKind, Options};
 use crate::arguments::Common;
 use gleaner_workloads::failure::{Failure, Result};
 
+/// The variable that names the libraries to preload.
+pub const PRELOAD: &str = "LD_PRELOAD";
+
 /// A library, how it is set up, and its name in tables.
 #[derive(Clone, Debug)]
 pub struct Side {
@@ -101,7 +104,7 @@ impl Side {
             }
             return all;
         };
-        all.push(("LD_PRELOAD".into(), library.to_string_lossy().into()));
+        all.push((PRELOAD.into(), library.to_string_lossy().into()));
         let log = log.map(|path| format!("log={}", path.display()));
         let options: Vec<String> = self.options.iter().cloned().chain(log).collect();
         if !options.is_empty() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::collections::Collections;
 use crate::output::{self, Digest};
 use crate::process::{self, Launch, Outcome};
-use crate::side::Side;
+use crate::side::{PRELOAD, Side};
 use crate::workshop::{Ready, Workshop};
 use crate::{events, stock_log};
 use gleaner_workloads::failure::Result;
@@ -114,6 +114,9 @@ impl Runner {
                 .map(|(name, value)| (name.clone(), value.clone())),
         );
         all.extend(side);
+        if let Some(library) = &ready.preload {
+            preload_last(&mut all, library);
+        }
         all
     }
 
@@ -123,5 +126,34 @@ impl Runner {
             let _ = std::fs::remove_file(&trial.stdout);
             let _ = std::fs::remove_file(&trial.stderr);
         }
+    }
+}
+
+/// Adds a library behind those that are preloaded already: the collector that a side chose stays the first.
+fn preload_last(environment: &mut Vec<(String, String)>, library: &str) {
+    let chosen = environment.iter_mut().rfind(|(name, _)| name == PRELOAD);
+    match chosen {
+        Some((_, libraries)) => *libraries = format!("{libraries}:{library}"),
+        None => environment.push((PRELOAD.into(), library.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn preloaded(before: &[&str]) -> Vec<String> {
+        let own = |value: &&str| (PRELOAD.to_string(), value.to_string());
+        let mut environment: Vec<_> = before.iter().map(own).collect();
+        preload_last(&mut environment, "/malloc.so");
+        environment.into_iter().map(|(_, value)| value).collect()
+    }
+
+    #[test]
+    fn a_clients_library_is_preloaded_behind_the_collector() {
+        assert_eq!(preloaded(&[]), ["/malloc.so"]);
+        assert_eq!(preloaded(&["/libgc.so"]), ["/libgc.so:/malloc.so"]);
+        // The last setting of a variable is the one that holds.
+        assert_eq!(preloaded(&["/a", "/b"]), ["/a", "/b:/malloc.so"]);
     }
 }

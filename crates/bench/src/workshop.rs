@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::arguments::Common;
 use crate::catalogue::{Client, Size, Step};
+use crate::side::PRELOAD;
 use gleaner_workloads::failure::{Failure, Result};
 
 /// The directories of one run of the tool.
@@ -24,6 +25,8 @@ pub struct Ready {
     pub client: Client,
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// A library that is preloaded.
+    pub preload: Option<String>,
     /// A file to remove after each run.
     pub leaves: Option<PathBuf>,
 }
@@ -82,14 +85,14 @@ impl Workshop {
         if !installed(&command[0]) {
             return Ok(None);
         }
-        let leaves = client
-            .leaves
-            .as_deref()
-            .map(|path| PathBuf::from(fill(path)));
         Ok(Some(Ready {
             client: client.clone(),
             command,
-            leaves,
+            preload: client.preload.as_deref().map(fill),
+            leaves: client
+                .leaves
+                .as_deref()
+                .map(|path| PathBuf::from(fill(path))),
         }))
     }
 
@@ -140,7 +143,7 @@ impl Workshop {
         });
         command
             .env("GUILE_AUTO_COMPILE", "0")
-            .env_remove("LD_PRELOAD")
+            .env_remove(PRELOAD)
             .env_remove("GLEANER_OPTIONS");
         finish(command, &step.run[0])?;
         std::fs::rename(&fresh, &target).map_err(|error| Failure::at(&fresh, error))

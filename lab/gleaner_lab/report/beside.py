@@ -27,24 +27,30 @@ def tables(frame: pd.DataFrame, experiment: Experiment) -> list[Beside]:
 
 
 def _table(frame: pd.DataFrame, experiment: Experiment, wanted: Paper) -> Beside:
-    """Rows of the paper first, in its order, then those that only we have; of the columns, ours."""
+    """Rows of the paper first, in its order, then those that only we have; of the columns, ours.
+
+    Where a workload of ours stands in for a benchmark of the paper's, the row names both.
+    """
     paper = papers.read(wanted.table)
     key = paper.rows.columns[0]
     theirs = paper.rows.set_index(key)
     ours = {column: _ours(frame, experiment, rule) for column, rule in wanted.columns.items()}
-    names = [str(name) for name in theirs.index]
-    names += [one.name for one in experiment.workloads if one.name not in names]
+    pairs = [(name, wanted.stand_ins.get(name, name)) for name in paper.benchmarks]
+    if wanted.others:
+        taken = {name for _, name in pairs}
+        pairs += [(one.name, one.name) for one in experiment.workloads if one.name not in taken]
     columns = [str(column) for column in theirs.columns if str(column) in ours]
     rows = []
-    for name in names:
+    for benchmark, workload in pairs:
         cells = [
             (
-                str(theirs.loc[name, column]) if name in theirs.index else "",
-                ours.get(column, {}).get(name, ""),
+                str(theirs.loc[benchmark, column]) if benchmark in theirs.index else "",
+                ours.get(column, {}).get(workload, ""),
             )
             for column in columns
         ]
-        rows.append((name, cells))
+        is_itself = workload == benchmark
+        rows.append((benchmark if is_itself else f"{benchmark} (ours: {workload})", cells))
     return Beside(paper, columns, rows)
 
 
