@@ -7,9 +7,10 @@
  *
  * The first part is a translator: it makes up a program of nested statements,
  * keeps its syntax tree and its growing symbol table for ever, and frees its
- * token texts and output buffers at once.  The second part is a renderer: it
- * draws pages as lists of paths with many small segments and a few large
- * rasters, frees most of them by hand and drops the rest.
+ * token texts and output buffers at once.  Without pages it is all there is,
+ * and stands in for ptc.  The second part is a renderer: it draws pages as
+ * lists of paths with many small segments and a few large rasters, frees most
+ * of them by hand and drops the rest.
  */
 #include "measure.h"
 

@@ -162,6 +162,24 @@ def test_gleaner_bench_knows_their_words(path, tmp_path):
             12,
             "did you mean hot_path_i7?",
         ),
+        (
+            "measure: process",
+            "measure: process\n    program: gc_bench",
+            6,
+            "a program of the catalogue, or a command",
+        ),
+        (
+            "threads: [1, 2]",
+            "papers: [{table: cache-misses-table-1, stand_ins: {pct: shell}}]",
+            12,
+            "did you mean ptc?",
+        ),
+        (
+            "threads: [1, 2]",
+            "papers: [{table: cache-misses-table-1, stand_ins: {ptc: shall}}]",
+            12,
+            "did you mean shell?",
+        ),
     ],
 )
 def test_errors_name_the_line_and_the_remedy(tmp_path, old, new, line, message):
@@ -171,6 +189,21 @@ def test_errors_name_the_line_and_the_remedy(tmp_path, old, new, line, message):
         experiments.read(path)
     assert f"{path}:{line}:" in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_one_program_can_be_several_workloads(tmp_path):
+    large = "  - {name: large, program: gc_bench, env: {GC_INITIAL_HEAP_SIZE: 9m}}\n"
+    path = write(tmp_path, GOOD.replace("  - gc_bench\n", "  - gc_bench\n" + large))
+    experiment = experiments.read(path)
+    first = {cell.workload.name: cell for cell in reversed(list(cells_of(experiment)))}
+    tools = Tools(tmp_path / "bench", tmp_path)
+    commands = {
+        name: command_of(first[name], experiment, tools, log=False)
+        for name in ("gc_bench", "large")
+    }
+    assert commands["gc_bench"][-1] == commands["large"][-1] == "gc_bench"
+    assert "GC_INITIAL_HEAP_SIZE=9m" in commands["large"]
+    assert "GC_INITIAL_HEAP_SIZE=9m" not in commands["gc_bench"]
 
 
 def test_the_phases_are_those_of_the_event_log():

@@ -235,6 +235,12 @@ def test_only_keeps_the_bars_of_its_workloads():
     assert changed.configurations["malloc"].lacks == ["ephemerons"]
 
 
+def test_only_keeps_the_stand_ins_that_are_left():
+    path = cli.EXPERIMENTS / "boehm-table1.yaml"
+    changed = experiments.parse(commands.changed(path, {"only": ["ptc-stand-in"]}), path)
+    assert [one.stand_ins for one in changed.papers] == [{"ptc": "ptc-stand-in"}, {}]
+
+
 def test_list_and_show(capsys):
     assert cli.main(["list"]) == 0
     assert "boehm-table1" in capsys.readouterr().out
