@@ -39,7 +39,7 @@ CONFORMANCE := tests/conformance/run.sh --quiet
 STRESS ?= 400
 PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
-BENCH_EXPERIMENTS := libgc-clients boehm-table1 prefetch-hint minheap precise-heap precise-heap-mutators \
+BENCH_EXPERIMENTS := libgc-clients boehm-table1 boehm-misses prefetch-hint minheap precise-heap precise-heap-mutators \
 	deciders zeroing-paper zeroing-micro zeroing-nursery zeroing naps-paper naps-host naps-synchronisation arrays arrays-cursors \
 	arrays-optimisations arrays-first-n arrays-arraylets arrays-kinds arrays-heaps \
 	arrays-fragmentation arrays-pauses array-counts workers workers-tiny workers-libgc placement-programs
@@ -681,7 +681,7 @@ help:
 #|                  time against heap size, and more: reports in target/lab/bench/,
 #|                  tables in docs/results/tables/; takes hours, and goes on where it
 #|                  was stopped. make bench-boehm-table1 runs one of them; also
-#|                  libgc-clients, prefetch-hint, minheap, precise-heap,
+#|                  libgc-clients, boehm-misses, prefetch-hint, minheap, precise-heap,
 #|                  precise-heap-mutators, zeroing-paper, zeroing-micro,
 #|                  zeroing-nursery, zeroing, naps-paper, naps-host,
 #|                  naps-synchronisation (docs/numa.md), arrays, arrays-cursors,

@@ -23,6 +23,12 @@ def test_cachegrind_counts_and_says_what_it_cannot_see(tmp_path):
         assert record["counters"]["last-level read misses"] > 0
     assert "no prefetch" in page
     assert "bus traffic and what prefetching saves are not measurable here" in page
+    file = tmp_path / "tables.md"
+    assert cli.main(["report", str(tmp_path / "results"), "--markdown", str(file)]) == 0
+    head, _, _, row = file.read_text().split("not measurable here.\n\n")[1].splitlines()[:4]
+    column = head.split(" | ").index("instructions")
+    assert row.split(" | ")[1] == "gleaner"
+    assert row.split(" | ")[column] == f"{counted[1]['counters']['instructions']:,.0f}"
 
 
 def test_where_the_kernel_has_no_counters_the_report_says_so(tmp_path, monkeypatch):

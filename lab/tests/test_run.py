@@ -534,7 +534,7 @@ def test_the_experiments_that_come_with_gleaner_name_programs_that_exist(path):
     experiment = experiments.read(path)
     known = (cli.ROOT / "clients" / "clients.toml").read_text()
     for workload in experiment.workloads:
-        assert workload.command is not None or f'name = "{workload.name}"' in known
+        assert workload.command is not None or f'name = "{workload.catalogued}"' in known
 
 
 @pytest.mark.parametrize(

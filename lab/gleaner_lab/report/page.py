@@ -64,8 +64,6 @@ def write(results: ResultSet) -> Path:
         **_figures(results, experiment, frame, lines),
         drawings=drawings,
         machines=results.machines(),
-        counts=analysis.counts_of(frame),
-        limits=counters.LIMITS[experiment.counters],
         runs=_runs(frame),
         source=results.experiment.read_text(),
     )
@@ -149,6 +147,8 @@ def _figures(
         "named": _named(results, frame),
         "made": len(frame),
         "expected": len(tasks_of(experiment, list(cells_of(experiment)))),
+        "counts": analysis.counts_of(frame),
+        "limits": counters.LIMITS[experiment.counters],
         "beside": beside.tables(frame, experiment),
         "positions": positions.curves(frame, experiment),
     }
