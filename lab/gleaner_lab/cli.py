@@ -458,27 +458,28 @@ def _minheap(chosen: argparse.Namespace) -> int:
 
 
 def _model_figure_3(chosen: argparse.Namespace) -> int:
-    from gleaner_lab.numa.hardware import PAPER
+    from gleaner_lab.numa.parameters import PAPER
     from gleaner_lab.report import modelled
 
     return _present(modelled.figure_3(PAPER, "gleaner-lab model figure-3 --out DIR"), chosen.out)
 
 
 def _model_collection(chosen: argparse.Namespace) -> int:
-    from gleaner_lab.numa.collection import Costs, Run, curve, pauses_of
-    from gleaner_lab.numa.hardware import PAPER
+    from gleaner_lab.numa.collection import Run, curve, pauses_of
     from gleaner_lab.numa.locality import read_run
+    from gleaner_lab.numa.parameters import MIDDLE
     from gleaner_lab.report import modelled
 
     run = Run.parse(read_run(chosen.run), str(chosen.run))
-    costs = Costs()
+    costs = MIDDLE.costs
     words = ["gleaner-lab", "model", "collection", str(chosen.run)]
     if chosen.one_worker is not None:
         single, where = read_run(chosen.one_worker), str(chosen.one_worker)
-        costs = costs.calibrated(PAPER, Run.parse(single, where), pauses_of(single, where))
+        costs = MIDDLE.costs_on([(Run.parse(single, where), pauses_of(single, where))])
         words += ["--one-worker", where]
+    machine = MIDDLE.machine
     page = modelled.collection(
-        run, curve(run, PAPER, costs), PAPER, costs, shlex.join([*words, "--out", "DIR"])
+        run, curve(run, machine, costs), machine, costs, shlex.join([*words, "--out", "DIR"])
     )
     return _present(page, chosen.out)
 

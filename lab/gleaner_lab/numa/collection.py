@@ -2,18 +2,25 @@
 
 The time of all collections of a run has three parts, which the model adds:
 
-serial           what one thread does alone; given, it does not depend on the threads.
+serial           what one thread does alone: a fixed time for each phase. It does not depend on the
+                 threads.
 parallel         lines of memory, by the matrices of locality.py, through the queues of queues.py.
+                 A copied object is fetched from its old place, where the header gets the new
+                 address, and its new place is fetched and written back. It is fetched and written
+                 back once more if it left the caches before it was scanned. Old objects on dirty
+                 cards are fetched and written back, and so is a slot that another node sent. So
+                 eden's node counts by what is copied from it, not by what is scanned: a copy is.
                  Taking tasks in the middle of a phase overlaps with it, but not faster than the
                  queue's cache line travels: tasks * transfer is one more lower bound.
 synchronisation  at the edges of each phase, where nothing overlaps. All N workers come to one cache
                  line at once. If they change it by one atomic instruction each, the line travels
                  N times; if they take a lock, each hand-over fetches it once for each worker that
-                 still spins, N * (N + 1) / 2 times in all. Parked helpers are woken one after the
-                 other, as if by one thread (under parking=futex they wake each other, which takes
-                 less), and a phase waits for the last of them to be switched to.
+                 still spins, a part `spinning` of those that wait. Parked helpers are woken one
+                 after the other, as if by one thread (under parking=futex they wake each other,
+                 which takes less), and a phase waits for the last of them to be switched to.
 
-                     atomic burst  N * transfer            lock burst  N * (N + 1) / 2 * transfer
+                     atomic burst  N * transfer
+                     lock burst    N * (1 + spinning * (N - 1) / 2) * transfer
 
                  A phase has three bursts without locks: each worker's first task, finding the
                  queue empty, and the termination word. Under task-queue=locked the first is one of
@@ -133,24 +140,34 @@ class Synchronisation:
 
 @dataclass(frozen=True)
 class Costs:
-    """What the counted things cost. Assumptions, but for what `calibrated` fits."""
+    """What the counted things cost. Assumptions, with their intervals in parameters.py."""
 
-    #: Lines of memory for each object or slot. A copied or promoted object's line is fetched and
-    #: written back.
-    scanned_lines: float = 1.0
-    copied_lines: float = 2.0
-    updated_lines: float = 1.0
-    #: Beside memory, a worker computes so long for each scanned object. At 0 the collector is as
-    #: memory-bound as the microbenchmark of Figure 3, which the paper takes it to be (3.2).
+    #: Lines that a collecting thread waits for at once.
+    in_flight: float = 2.5
+    #: How many times as long a controller takes for its lines as for lines in order.
+    scattered: float = 1.5
+    #: The share of the survivors that have no other survivor in their lines.
+    apart: float = 0.5
+    #: The share of the copies that leave the caches before they are scanned.
+    left_cache: float = 0.5
+    #: Processor time for each scanned object, beside its memory.
     processor_ns: float = 0.0
+    #: What the thread that leads does alone for each phase.
+    phase_ns: float = 0.0
     #: A changed cache line goes to another processor of its node, or of another one.
-    same_node_ns: float = 50.0
-    other_node_ns: float = 150.0
+    same_node_ns: float = 70.0
+    other_node_ns: float = 175.0
+    #: Of the threads that wait for a lock, those that spin.
+    spinning: float = 0.5
     #: An atomic instruction on a line that is there already.
     atomic_ns: float = 10.0
     #: The waker's time for one parked thread, and the time until that runs.
-    wake_ns: float = 1500.0
-    switch_ns: float = 5000.0
+    wake_ns: float = 1750.0
+    switch_ns: float = 6000.0
+
+    def lock_transfers(self, workers: int) -> float:
+        """How often a lock's line travels when all workers come to it at once."""
+        return workers * (1 + self.spinning * (workers - 1) / 2)
 
     def transfer_ns(self, machine: Machine, workers: int) -> float:
         """A changed line's way to the next of `workers` workers, in the mean over pairs."""
@@ -160,22 +177,6 @@ class Costs:
         same = (share * (share - 1)).sum() / (workers * (workers - 1))
         return float(same * self.same_node_ns + (1 - same) * self.other_node_ns)
 
-    def calibrated(self, machine: Machine, run: Run, seconds: float) -> Costs:
-        """The costs with such a `processor_ns` that a run with one worker takes `seconds` seconds.
-
-        The rest of the time is that of local memory, `serial_s` and the worker's own tasks. Time
-        that is less than that is met as nearly as it can be, by 0.
-        """
-        if run.locality.workers != 1:
-            raise Failure(
-                f"the run to calibrate by has {run.locality.workers} workers; take one of 1"
-            )
-        bare = replace(self, processor_ns=0.0)
-        local = replace(machine, hop_ns=0.0)
-        objects = run.locality.counts["scanned"].sum()
-        rest = seconds - collection_time(run, local, 1, bare).bound_s
-        return replace(self, processor_ns=max(0.0, rest * 1e9 / objects) if objects else 0.0)
-
 
 @dataclass(frozen=True)
 class Run:
@@ -184,31 +185,78 @@ class Run:
     locality: Locality
     synchronisation: Synchronisation
     collections: int = 1
-    #: What one thread did alone while the world was stopped.
-    serial_s: float = 0.0
+    #: Bytes of the objects that were copied within the young generation, and of those promoted. An
+    #: object is a line where a run does not say.
+    survived_bytes: float | None = None
+    promoted_bytes: float | None = None
 
     @classmethod
     def parse(cls, document: dict[str, Any], where: str) -> Run:
-        """From a run's JSON object, with the fields locality, synchronisation and collections."""
+        """From a run's JSON object: locality, synchronisation, collections, survivors' bytes."""
         return cls(
             Locality.parse(document.get("locality"), where),
             Synchronisation.parse(document.get("synchronisation"), where),
             natural(document, "collections", where),
+            *(document.get(f"{kind}_bytes") for kind in ("survived", "promoted")),
         )
 
-    def lines(self, workers: int, costs: Costs) -> Matrix:
-        """Lines of memory by the worker's and the object's node, for a number of workers."""
-        counts = self.locality.counts
-        found = (
-            costs.scanned_lines * self._rows("scanned", workers)
-            + costs.copied_lines * self._rows("copied", workers)
-            + costs.updated_lines * self._rows("updated", workers)
+    def fetched(self, workers: int, costs: Costs) -> tuple[Matrix, Matrix]:
+        """Lines that workers wait for, by their node and the memory's: from old places, and others.
+
+        Beside the new places of survivors the others are the lines of old objects on dirty cards
+        and of messages, and a line for each slot that a message brought.
+        """
+        old_places = new_places = self._rows("copied", workers) * 0
+        for from_, to, size in self._survivors(workers):
+            old_places = old_places + from_ * _spread(size, costs)
+            new_places = new_places + to * size * (1 + costs.left_cache)
+        return old_places, new_places + self._cards(workers) + self._sent(workers)
+
+    def written(self, workers: int, costs: Costs) -> Matrix:
+        """Lines that are written back: a header in each old place, and the others of `fetched`."""
+        headers = sum(
+            from_ * min(1.0, _spread(size, costs)) for from_, _, size in self._survivors(workers)
         )
-        if "promoted" in counts:
-            found = found + costs.copied_lines * self._rows("promoted", workers)
-        if "message_bytes" in counts:
-            found = found + self._rows("message_bytes", workers) / LINE
-        return found
+        return headers + self.fetched(workers, costs)[1]
+
+    def _survivors(self, workers: int) -> list[tuple[Matrix, Matrix, float]]:
+        """Where objects lay, where they lie, and lines of one: of those copied and promoted."""
+        copied, promoted = (self._rows(kind, workers) for kind in ("copied", "promoted"))
+        return [
+            (self._rows("copied_from", workers), copied, _size(self.survived_bytes, copied)),
+            (self._promoted_from(workers), promoted, _size(self.promoted_bytes, promoted)),
+        ]
+
+    def _promoted_from(self, workers: int) -> Matrix:
+        """Where promoted objects lay, which is not counted.
+
+        They lay in the survivor space as long as there are not more of them than were copied into
+        it; the others came from eden. In segregated spaces they lay on the worker's node.
+        """
+        promoted = self._rows("promoted", workers)
+        rows = promoted.sum(axis=1)
+        if self.is_segregated:
+            return np.diag(rows)
+        copied_from = self._rows("copied_from", workers)
+        survivors = self.locality.pages.get("survivor_pages", np.zeros(len(rows)))
+        known = [one / one.sum() for one in (copied_from.sum(axis=0), survivors) if one.any()]
+        if not known or not rows.any():
+            return promoted
+        of_eden = max(0.0, 1 - copied_from.sum() / rows.sum())
+        return np.outer(rows, of_eden * known[0] + (1 - of_eden) * known[-1])
+
+    def _cards(self, workers: int) -> Matrix:
+        """Lines of the old objects that were scanned for their dirty cards."""
+        scanned, young, promoted = (
+            self._rows(kind, workers) for kind in ("scanned", "scanned_young", "promoted")
+        )
+        return np.maximum(0, scanned - young - promoted) * _size(self.promoted_bytes, promoted)
+
+    def _sent(self, workers: int) -> Matrix:
+        """Lines of messages, which the sender's node has, and of the slots that they were about."""
+        if not self.is_segregated:
+            return np.zeros((self.locality.nodes, self.locality.nodes))
+        return (self._rows("messages", workers) + self._rows("message_bytes", workers) / LINE).T
 
     def scanned(self, workers: int) -> NDArray[np.float64]:
         """Objects scanned by the workers of each node."""
@@ -221,22 +269,36 @@ class Run:
         return messages is not None and bool(messages.any())
 
     def _rows(self, kind: str, workers: int) -> Matrix:
-        """A matrix as it would be with another number of workers, spread round robin.
+        """A matrix as it would be with another number of workers, spread round robin; 0 if absent.
 
         In segregated spaces a node's work stays on the node. Else stealing is taken to
         give each worker the same amount; where its objects lie is as in the run for the workers of
         its node, or for all if none of them ran there. A run with as many workers as are asked for
         is better where there is one.
         """
-        matrix = self.locality.counts[kind]
+        nodes = self.locality.nodes
+        matrix = self.locality.counts.get(kind, np.zeros((nodes, nodes)))
         if workers == self.locality.workers or self.is_segregated or not matrix.any():
             return matrix
         total, rows = matrix.sum(), matrix.sum(axis=1, keepdims=True)
         everywhere = matrix.sum(axis=0) / total
         pattern = np.where(rows > 0, matrix / np.where(rows > 0, rows, 1), everywhere)
-        nodes = self.locality.nodes
         share = np.bincount(np.arange(workers) % nodes, minlength=nodes) / workers
         return total * share[:, np.newaxis] * pattern
+
+
+def _size(size: float | None, objects: Matrix) -> float:
+    """Lines of an object, from the bytes of them all; they lie one behind the other."""
+    return 1.0 if size is None or not objects.any() else size / LINE / objects.sum()
+
+
+def _spread(size: float, costs: Costs) -> float:
+    """Lines in which an object of `size` lines lies between others that died.
+
+    Objects begin at multiples of 8 bytes; those that lie apart have the rest of their first and
+    last lines in the mean for themselves.
+    """
+    return size + costs.apart * (1 - 8 / LINE)
 
 
 def pauses_of(document: dict[str, Any], where: str) -> float:
@@ -296,17 +358,23 @@ def collection_time(run: Run, machine: Machine, workers: int, costs: Costs) -> C
     computing = run.scanned(workers) * costs.processor_ns
     # Each worker fetches the lines that it lost in its own time.
     computing = computing + events.failed_cas * transfer_s * 1e9 * share / workers
-    lines = run.lines(workers, costs)
-    memory = predict(machine, lines, share, computing, shared=not run.is_segregated)
+    memory = predict(
+        machine.at_random(costs.in_flight, costs.scattered),
+        sum(run.fetched(workers, costs)),
+        share,
+        computing,
+        written=run.written(workers, costs),
+        shared=not run.is_segregated,
+    )
     bursts = events.atomic_bursts() * workers
-    bursts += events.lock_bursts(workers) * workers * (workers + 1) / 2
+    bursts += events.lock_bursts(workers) * costs.lock_transfers(workers)
     waking = events.wakeups * costs.wake_ns * 1e-9
     if workers > 1:
         waking += events.phases * costs.switch_ns * 1e-9
     return CollectionTime(
         threads=workers,
         collections=run.collections,
-        serial_s=run.serial_s,
+        serial_s=events.phases * costs.phase_ns * 1e-9,
         memory=memory,
         task_queue_s=events.later_tasks(workers) * transfer_s,
         synchronisation_s=bursts * transfer_s + waking,

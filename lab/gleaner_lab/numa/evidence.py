@@ -2,7 +2,8 @@
 
 A figure is a mapping of samples: one for each round, and for modelled ones two a round, the bound
 and the time with queues (queues.py). Figures are combined sample by sample, so that a round is
-compared with itself alone. What the result set lacks is a `Failure` that names it.
+compared with itself alone. What the result set lacks is a `Failure` that names it. Modelled figures
+are those of one point of the model's parameters; `at` gives the same runs at another one.
 
 GC throughput is bytes allocated over the time of all collections; application time is run time
 minus pauses. Modelled collections are scavenges: what full collections do is not counted by node.
@@ -23,8 +24,10 @@ from gleaner_lab import experiment as experiments
 from gleaner_lab.failure import Failure
 from gleaner_lab.numa.application import Application
 from gleaner_lab.numa.collection import CollectionTime, Costs, Run, collection_time
-from gleaner_lab.numa.hardware import PAPER, Machine
+from gleaner_lab.numa.hardware import Machine
+from gleaner_lab.numa.host import Host
 from gleaner_lab.numa.locality import non_locality
+from gleaner_lab.numa.parameters import MIDDLE, POINTS, Assumptions, box
 from gleaner_lab.numa.sockets import Sockets, Time, times
 from gleaner_lab.store import ResultSet
 
@@ -74,9 +77,10 @@ class Evidence:
     records: Iterable[Mapping[str, Any]]
     #: The workloads in the order in which they are shown.
     order: Sequence[str] = ()
-    machine: Machine = PAPER
+    assumed: Assumptions = MIDDLE
+    #: At how many points of the parameters' box a modelled statement is tried.
+    points: int = POINTS
     _counted: dict[tuple[str, str], dict[int, Run]] = field(default_factory=dict)
-    _costs: dict[str, dict[int, Costs]] = field(default_factory=dict)
     _times: dict[tuple[str, str, int], dict[int, CollectionTime]] = field(default_factory=dict)
 
     @classmethod
@@ -84,6 +88,20 @@ class Evidence:
         """All runs of a result set."""
         order = [one.name for one in experiments.read(results.experiment).workloads]
         return cls(list(results.records()), order)
+
+    def at(self, assumed: Assumptions) -> Evidence:
+        """The same runs with other parameters."""
+        return replace(self, assumed=assumed, _times={})
+
+    @cached_property
+    def in_the_box(self) -> tuple[Evidence, ...]:
+        """The same runs at each point of the parameters' box."""
+        return tuple(self.at(one) for one in box(self.points))
+
+    @cached_property
+    def machine(self) -> Machine:
+        """The paper's machine."""
+        return self.assumed.machine
 
     @cached_property
     def _runs(self) -> dict[tuple[str, str], dict[int, Mapping[str, Any]]]:
@@ -133,7 +151,7 @@ class Evidence:
         if key not in self._counted:
             where = f"{workload} under {configuration}"
             self._counted[key] = {
-                number: Run.parse(record.get("counts", {}), where)
+                number: Run.parse(record.get("counts", {}) | _survivors(record), where)
                 for number, record in self.rounds(workload, configuration).items()
             }
         return self._counted[key]
@@ -187,26 +205,37 @@ class Evidence:
                 found[number] = replace(run, synchronisation=scaled)
         return found
 
-    def costs(self, workload: str) -> dict[int, Costs]:
-        """Costs by round, fitted to the copying phases of the run with one collecting thread."""
-        if workload not in self._costs:
-            copying = self.values(workload, ALONE, "phase.copy_s")
-            self._costs[workload] = {
-                number: Costs().calibrated(self.machine, run, copying[(number, ONCE)])
-                for number, run in self.counted(workload, ALONE).items()
-                if (number, ONCE) in copying
-            }
-        return self._costs[workload]
+    def alone(self) -> list[tuple[str, Run, float]]:
+        """Workloads, what their run with one collecting thread counted, and its time of copying.
+
+        Of the rounds that with the least time, which others disturbed least.
+        """
+        found = []
+        for workload in self.workloads:
+            if self.has(workload, ALONE):
+                copying = self.values(workload, ALONE, "phase.copy_s")
+                number, _ = least = min(copying, key=lambda key: copying[key])
+                found.append((workload, self.counted(workload, ALONE)[number], copying[least]))
+        if not found:
+            raise Failure(f"no run under {ALONE}, by which the processor's time is fitted")
+        return found
+
+    def host(self, without: str = "") -> Host:
+        """This host's times of collecting, fitted to all workloads or to all but one."""
+        return self.assumed.host([run for workload, *run in self.alone() if workload != without])
+
+    @cached_property
+    def costs(self) -> Costs:
+        """What collecting costs on the paper's machine."""
+        return self.assumed.costs_on([run for _, *run in self.alone()])
 
     def times(self, workload: str, configuration: str, threads: int) -> dict[int, CollectionTime]:
         """Collection times by round; no round where no round of both is there."""
         key = (workload, configuration, threads)
         if key not in self._times:
-            costs, runs = self.costs(workload), self.events(workload, configuration)
             self._times[key] = {
-                number: collection_time(run, self.machine, threads, costs[number])
-                for number, run in runs.items()
-                if number in costs
+                number: collection_time(run, self.machine, threads, self.costs)
+                for number, run in self.events(workload, configuration).items()
             }
         return self._times[key]
 
@@ -244,7 +273,13 @@ class Evidence:
             if number in alone:
                 application = _mutators(alone[number])
                 own = configuration in ON_OWN_NODE
-                times[number] = application.time(self.machine, run.locality, on_own_node=own)
+                times[number] = application.time(
+                    self.machine,
+                    run.locality,
+                    on_own_node=own,
+                    slowdown=self.assumed.slowdown,
+                    host_line_ns=self.assumed.host_line_ns,
+                )
         return _both(times)
 
     def completion(self, workload: str, configuration: str, threads: int) -> Samples:
@@ -257,11 +292,11 @@ class Evidence:
 
     def on_sockets(self, workload: str) -> list[Mapping[Sockets, Time]]:
         """What threads on two sockets would take, by round of placement-modelled."""
-        costs, alone = self.costs(workload), self.rounds(workload, ALONE)
+        alone = self.rounds(workload, ALONE)
         found = [
-            times(run, _mutators(alone[number]), costs[number])
+            times(run, _mutators(alone[number]), self.costs)
             for number, run in self.events(workload, "counted", "meeting").items()
-            if number in costs
+            if number in alone
         ]
         if not found:
             raise Failure(f"{workload}: no round has the runs counted, meeting and {ALONE}")
@@ -289,6 +324,13 @@ def _mutators(record: Mapping[str, Any]) -> Application:
         values["printed.allocated_bytes"],
         max(0.0, values["printed.cpu_s"] - values["printed.total_pause_s"]),
     )
+
+
+def _survivors(record: Mapping[str, Any]) -> dict[str, float]:
+    """The bytes of survivors, where a run printed them."""
+    values = record["values"]
+    names = ("survived_bytes", "promoted_bytes")
+    return {name: values[f"printed.{name}"] for name in names if f"printed.{name}" in values}
 
 
 def combined(rule: Callable[[float, float], float], one: Samples, other: Samples) -> Samples:
@@ -321,7 +363,7 @@ def _over(one: float, other: float) -> float:
 def _both(times: Mapping[int, Any]) -> Samples:
     """The samples of times that the model gave: the bound and that with queues."""
     if not times:
-        raise Failure(f"no round has a run under {ALONE} beside it")
+        raise Failure("no round has both what was counted and the runs beside it")
     found = {}
     for number, time in times.items():
         found[(number, BOUND)] = time.bound_s

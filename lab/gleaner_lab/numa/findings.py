@@ -2,8 +2,10 @@
 
 The statements are data, in lab/papers/naps-findings.yaml: what the paper says, its figure, which
 quantity of ours to compare, and between which bounds that has to be. A verdict follows from the
-runs alone. Each round, and of the model each of its two times, tells for itself whether the
-statement holds; when they do not agree, or there are none, it is undecided.
+runs alone. Of what is counted or measured each round tells for itself whether the statement holds;
+when they do not agree, or there are none, it is undecided. What is modelled is tried at many points
+of the model's parameters, and holds at a point if it does in all rounds and by both of the model's
+times; the verdict says in which part of the parameters' intervals that is so (region.py).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from gleaner_lab.failure import Failure
 from gleaner_lab.numa import MODELLED
 from gleaner_lab.numa.evidence import Evidence, Samples, gain, ratio, saving
 from gleaner_lab.numa.locality import METRICS
+from gleaner_lab.numa.region import region
 from gleaner_lab.statements import Statement as PaperStatement
 
 COUNTED, MEASURED = "counted", "measured"
@@ -157,17 +160,23 @@ class Finding:
     """A statement and what came of it."""
 
     statement: Statement
-    #: All our figures for it.
+    #: All our figures for it; of the model those of the middle of its parameters.
     values: tuple[float, ...]
     verdict: str
     reason: str
+    #: All figures of the model, at all points.
+    everywhere: tuple[float, ...] = ()
 
     @property
     def ours(self) -> str:
-        """Our figures as a range."""
+        """Our figures as a range, and those of the model at all points."""
         if not self.values:
             return "no data"
-        ends = dict.fromkeys(map(self.statement.shown, (min(self.values), max(self.values))))
+        text = self._range(self.values)
+        return f"{text}; {self._range(self.everywhere)} at all points" if self.everywhere else text
+
+    def _range(self, values: tuple[float, ...]) -> str:
+        ends = dict.fromkeys(map(self.statement.shown, (min(values), max(values))))
         return " to ".join(ends)
 
 
@@ -181,29 +190,53 @@ def statements() -> list[Statement]:
 
 def judge(statement: Statement, evidence: Evidence) -> Finding:
     """Whether a statement holds of these runs."""
-    ours = statement.ours
-    rule, least, most = QUANTITIES[ours.quantity].rule, *statement.bounds
     try:
-        parts = [rule(evidence, ours, threads) for threads in ours.threads or [0]]
+        if statement.ours.source == MODELLED:
+            return _modelled_finding(statement, evidence)
+        return _counted_finding(statement, evidence)
     except Failure as failure:
         return Finding(statement, (), "undecided", f"no data: {failure}")
-    by_sample: dict[tuple[int, str], list[float]] = {}
-    for part in parts:
-        for key, value in part.items():
-            if math.isfinite(value):
-                by_sample.setdefault(key, []).append(value)
-    values = tuple(value for found in by_sample.values() for value in found)
-    holds = [all(least <= value <= most for value in found) for found in by_sample.values()]
-    rounds = len({number for number, _ in by_sample})
-    origin = f"{ours.source}: {ours.shown}; {rounds} round{'s' if rounds != 1 else ''}"
-    if not holds:
-        return Finding(statement, (), "undecided", f"no data: {ours.shown} is no number")
+
+
+def _counted_finding(statement: Statement, evidence: Evidence) -> Finding:
+    """Whether all rounds say the same."""
+    holds, values, rounds = _tried(statement, evidence)
+    origin = _origin(statement, rounds)
     if len(set(holds)) > 1:
         agree = f"it holds of {sum(holds)} of {len(holds)} samples"
         return Finding(statement, values, "undecided", f"{origin}; {agree}")
-    word = "holds" if holds[0] else "does not hold"
-    verdict = f"{MODELLED} ({word})" if ours.source == MODELLED else word
-    return Finding(statement, values, verdict, origin)
+    return Finding(statement, values, "holds" if holds[0] else "does not hold", origin)
+
+
+def _modelled_finding(statement: Statement, evidence: Evidence) -> Finding:
+    """In which part of the parameters' intervals it holds."""
+    _, middle, rounds = _tried(statement, evidence)
+    tried = [_tried(statement, one) for one in evidence.in_the_box]
+    found = region([one.assumed for one in evidence.in_the_box], [all(one[0]) for one in tried])
+    everywhere = tuple(value for one in tried for value in one[1])
+    reason = f"{_origin(statement, rounds)}; {found.reason}"
+    return Finding(statement, middle, f"{MODELLED}: {found.verdict}", reason, everywhere)
+
+
+def _tried(statement: Statement, evidence: Evidence) -> tuple[list[bool], tuple[float, ...], int]:
+    """Whether each sample holds for all numbers of threads, its figures, and how many rounds."""
+    ours = statement.ours
+    rule, (least, most) = QUANTITIES[ours.quantity].rule, statement.bounds
+    by_sample: dict[tuple[int, str], list[float]] = {}
+    for threads in ours.threads or [0]:
+        for key, value in rule(evidence, ours, threads).items():
+            if math.isfinite(value):
+                by_sample.setdefault(key, []).append(value)
+    if not by_sample:
+        raise Failure(f"{ours.shown} is no number")
+    holds = [all(least <= value <= most for value in found) for found in by_sample.values()]
+    values = tuple(value for found in by_sample.values() for value in found)
+    return holds, values, len({number for number, _ in by_sample})
+
+
+def _origin(statement: Statement, rounds: int) -> str:
+    ours = statement.ours
+    return f"{ours.source}: {ours.shown}; {rounds} round{'s' if rounds != 1 else ''}"
 
 
 def findings(evidence: Evidence) -> list[Finding]:

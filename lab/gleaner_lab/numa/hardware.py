@@ -50,9 +50,8 @@ class Machine:
     controller_ns: float
     #: A link of width 1 is busy so long with a line, in one direction.
     link_ns: float
-    #: Lines that a worker has in flight: latency over `local_ns`. Only the estimate with queues
-    #: (queues.py) depends on it.
-    in_flight: int = 5
+    #: Lines that a worker has in flight: latency over `local_ns`.
+    in_flight: float = 5
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.cores < 1 or self.in_flight < 1:
@@ -112,15 +111,29 @@ class Machine:
         """How many of `workers` workers run on each node: worker i belongs to node i mod n."""
         return np.bincount(np.arange(workers) % self.nodes, minlength=self.nodes)
 
+    def at_random(self, in_flight: float, scattered: float) -> Machine:
+        """The machine as a thread sees it whose lines are scattered and `in_flight` at once.
 
-def connected(nodes: int, cores: int, like: Machine | None = None) -> Machine:
+        Latencies and links stay; a thread with fewer lines in flight takes longer for each, and a
+        controller `scattered` times as long.
+        """
+        longer = self.in_flight / in_flight
+        return replace(
+            self,
+            local_ns=self.local_ns * longer,
+            hop_ns=self.hop_ns * longer,
+            controller_ns=self.controller_ns * scattered,
+            in_flight=in_flight,
+        )
+
+
+def connected(nodes: int, cores: int, like: Machine) -> Machine:
     """A machine with a link between any two nodes and the service times of another one."""
-    like = PAPER if like is None else like
     links = tuple(Link(one, other) for one in range(nodes) for other in range(one + 1, nodes))
     return replace(like, nodes=nodes, cores=cores, links=links)
 
 
-def fitted(machine: Machine, balanced_local: int, balanced_remote: int) -> Machine:
+def fitted(machine: Machine, balanced_local: float, balanced_remote: float) -> Machine:
     """The machine with controllers and links so fast that two curves of Figure 3 end where said.
 
     With local memory, balanced, only controllers can fill up: with k threads, a thread takes
@@ -145,21 +158,25 @@ def _magny_cours() -> tuple[Link, ...]:
     return (*inside, *across)
 
 
-#: The paper's machine. A worker alone reads 3.2 GB/s of local memory (assumed: a latency of 100 ns,
-#: five lines in flight); a hop adds six tenths, as the firmware's distances of 10, 16 and 22 say.
-#: Controllers (4 ns: 16 GB/s) and links (35 ns: 1.8 GB/s for 8 bits) are fitted to section 3.2.1.
-#: The links come out at less than a third of their nominal 6.4 GB/s: requests and the probes of
-#: the coherence protocol share them, and the model does not count those apart.
-PAPER = fitted(
-    Machine(
+def paper_machine(
+    controller_ns: float, local_stop: float, remote_stop: float, hop: float, latency_ns: float
+) -> Machine:
+    """The paper's machine, from the threads at which two curves of Figure 3 stop improving.
+
+    A thread that reads in order takes as long for a line as lets `local_stop` threads fill all
+    controllers. The model's links come out at less than a third of their nominal 6.4 GB/s for 8
+    bits: requests and the probes of the coherence protocol share them, and the model does not
+    count those apart.
+    """
+    local_ns = controller_ns * local_stop / 8
+    machine = Machine(
         nodes=8,
         cores=6,
         links=_magny_cours(),
-        local_ns=20.0,
-        hop_ns=12.0,
-        controller_ns=0.0,
+        local_ns=local_ns,
+        hop_ns=hop * local_ns,
+        controller_ns=controller_ns,
         link_ns=0.0,
-    ),
-    balanced_local=40,
-    balanced_remote=32,
-)
+        in_flight=latency_ns / local_ns,
+    )
+    return fitted(machine, local_stop, remote_stop)

@@ -24,14 +24,17 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gleaner_lab.numa import MODELLED
-from gleaner_lab.numa.application import ALLOCATED_LINES, Application
+from gleaner_lab.numa.application import Application
 from gleaner_lab.numa.collection import Costs, Run, collection_time
 from gleaner_lab.numa.hardware import LINE, Link, Machine, connected
-from gleaner_lab.numa.locality import Locality, Matrix
-from gleaner_lab.numa.queues import predict
+from gleaner_lab.numa.locality import Locality
+from gleaner_lab.numa.queues import Prediction, predict
 
+#: A line that the application allocates is fetched and written back.
+ALLOCATED_LINES = 2.0
 #: How often the application reads what survived a collection until the next.
 REREAD = 1.0
 
@@ -84,16 +87,14 @@ def times(
     lost = run.synchronisation.at(run.locality.workers, workers).failed_cas
     own = run.scanned(workers).sum() * costs.processor_ns
     computing = np.array([0.0, own + lost * costs.transfer_ns(alone, workers)])
-    memory = predict(machine, _isolated(run, costs), np.array([0, workers]), computing, shared=True)
+    memory = _isolated(run, machine, costs, computing)
     collections = {
         Sockets.ONE: one,
         Sockets.ISOLATED: replace(one, memory=memory),
         Sockets.DIVIDED: collection_time(run, machine, workers, costs),
     }
     return {
-        sockets: Time(
-            _application(run, mutators, costs, machine, sockets), time.bound_s, time.limit
-        )
+        sockets: Time(_application(run, mutators, machine, sockets), time.bound_s, time.limit)
         for sockets, time in collections.items()
     }
 
@@ -104,12 +105,21 @@ def _survivors(run: Run) -> float:
     return float(sum(counts[kind].sum() for kind in ("copied", "promoted") if kind in counts))
 
 
-def _isolated(run: Run, costs: Costs) -> Matrix:
-    """Lines of workers on node 1, with eden on node 0 and all that they copy near them."""
-    counts, moved = run.locality.counts, _survivors(run) * costs.copied_lines / 2
-    near = moved + counts["scanned"].sum() * costs.scanned_lines
-    near += counts["updated"].sum() * costs.updated_lines
-    return np.array([[0.0, 0.0], [moved, near]])
+def _isolated(
+    run: Run, machine: Machine, costs: Costs, computing: NDArray[np.float64]
+) -> Prediction:
+    """Workers on node 1, with all old places on node 0 and all that they copy near them."""
+    gathered = _gathered(run)
+    far, near = (part.sum() for part in gathered.fetched(machine.cores, costs))
+    headers = gathered.written(machine.cores, costs).sum() - near
+    return predict(
+        machine.at_random(costs.in_flight, costs.scattered),
+        np.array([[0.0, 0.0], [far, near]]),
+        np.array([0, machine.cores]),
+        computing,
+        written=np.array([[0.0, 0.0], [headers, near]]),
+        shared=True,
+    )
 
 
 def _gathered(run: Run) -> Run:
@@ -120,12 +130,10 @@ def _gathered(run: Run) -> Run:
     return replace(run, locality=Locality(1, found.workers, counts, pages))
 
 
-def _application(
-    run: Run, mutators: Application, costs: Costs, machine: Machine, sockets: Sockets
-) -> float:
+def _application(run: Run, mutators: Application, machine: Machine, sockets: Sockets) -> float:
     """The application's time by the bound: what it allocates, reads again, and computes."""
     allocated = mutators.allocated_bytes / LINE * ALLOCATED_LINES
-    again = _survivors(run) * costs.copied_lines / 2 * REREAD
+    again = _survivors(run) * REREAD
     match sockets:
         case Sockets.ONE:
             workers, lines = [machine.cores, 0], [[allocated + again, 0], [0, 0]]

@@ -22,7 +22,7 @@ from gleaner_lab.numa.evidence import (
     ratio,
 )
 from gleaner_lab.report import figures
-from gleaner_lab.report.modelled import Page, Table, parameters, printed
+from gleaner_lab.report.modelled import Page, Table, intervals, parameters, printed
 
 NO_DATA = "no data"
 #: The paper's applications and the workloads that stand for them here.
@@ -106,12 +106,15 @@ def page(evidence: Evidence, command: str) -> Page:
             "gives times for these counts (lab/README.md). Captions and plots say which is which.",
             "GC throughput is bytes allocated over the time of all collections; application time "
             "is run time minus pauses. Modelled collections are scavenges; their processor time is "
-            "fitted to the copying phases of a run with one collecting thread on this host. "
+            "fitted to the copying phases of all runs with one collecting thread on this host. "
             "Modelled application time knows only the lines that mutators allocate, and none is "
             "given for an eden that fits into a cache.",
-            "A statement holds when all rounds, and of the model both of its times, say so, and is "
-            "undecided when they differ or where a run is missing. Bounds are set in "
-            "lab/papers/naps-findings.yaml.",
+            f"The model's parameters are intervals (the last table). A modelled statement is tried "
+            f"at {evidence.points} points of them, and holds at a point when all rounds and both "
+            "of the model's times say so. Its verdict names the part of the intervals where it "
+            "holds, if one parameter decides that. Tables and plots are those of the middle of all "
+            "intervals. A counted or measured statement is undecided when its rounds differ. "
+            "Bounds are set in lab/papers/naps-findings.yaml.",
             "The paper's applications have other workloads here: "
             + ", ".join(f"{ours} for {theirs}" for theirs, ours in NEAREST.items())
             + ".",
@@ -124,8 +127,10 @@ def page(evidence: Evidence, command: str) -> Page:
             printed("naps-table-2"),
             _table_5(evidence),
             *(_modelled(evidence, MEASURES[name]) for name in MEASURES),
+            _limits(evidence),
             _measured(evidence),
-            _costs(evidence),
+            _host(evidence),
+            intervals(),
             parameters(evidence.machine),
         ],
         {
@@ -271,17 +276,42 @@ def _took(evidence: Evidence, workload: str, configuration: str) -> list[str]:
     return [f"{_mean(found[one.name], ONCE) * one.scale:.3g}" for one in MEASURES.values()]
 
 
-def _costs(evidence: Evidence) -> Table:
+def _limits(evidence: Evidence) -> Table:
+    """What the parallel part waits for, with the most threads."""
+    most, columns = THREADS[-1], [one for one in COUNTED if any_has(evidence, one)]
     rows = []
     for workload in evidence.workloads:
-        try:
-            costs = evidence.costs(workload)
-            shown = f"{statistics.fmean(one.processor_ns for one in costs.values()):.3g}"
-        except (Failure, statistics.StatisticsError) as failure:
-            shown = f"{NO_DATA}: {failure}"
-        rows.append([workload, shown])
-    caption = f"Processor time for a scanned object, from one thread on this host ({MODELLED})"
-    return Table("costs", caption, ["workload", "ns"], rows)
+        cells = []
+        for configuration in columns:
+            try:
+                times = evidence.times(workload, configuration, most)
+                cells.append(", ".join(dict.fromkeys(one.limit for one in times.values())))
+            except Failure:
+                cells.append(NO_DATA)
+        rows.append([workload, *cells])
+    caption = f"What {most} collecting threads wait for, by the bound ({MODELLED})"
+    return Table("limits", caption, ["workload", *columns], rows)
+
+
+def any_has(evidence: Evidence, configuration: str) -> bool:
+    """Whether any workload ran under a configuration."""
+    return any(evidence.has(workload, configuration) for workload in evidence.workloads)
+
+
+def _host(evidence: Evidence) -> Table:
+    """The fit to all workloads, and to all but one."""
+    head = ["fitted to", "ns for a scanned object", "ns for a phase"]
+    try:
+        names = ["", *(workload for workload, *_ in evidence.alone())]
+    except Failure as failure:
+        return Table("costs", f"Processor time on this host ({MODELLED})", head, [[str(failure)]])
+    rows = []
+    for name in names if len(names) > 2 else names[:1]:
+        host = evidence.host(without=name)
+        label = f"all but {name}" if name else "all workloads"
+        rows.append([label, f"{host.object_ns:.3g}", f"{host.phase_ns:.3g}"])
+    caption = "Processor time of one collecting thread on this host, beside its memory"
+    return Table("costs", f"{caption} ({MODELLED})", head, rows)
 
 
 def _draw(

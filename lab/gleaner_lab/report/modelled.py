@@ -24,6 +24,7 @@ from gleaner_lab.numa import MODELLED, placement
 from gleaner_lab.numa.collection import CollectionTime, Costs, Run
 from gleaner_lab.numa.hardware import LINE, Machine
 from gleaner_lab.numa.locality import KINDS, PAGES, imbalance
+from gleaner_lab.numa.parameters import PARAMETERS
 from gleaner_lab.numa.placement import Curve, Placement
 from gleaner_lab.numa.sockets import MACHINE, REREAD, Sockets, Time
 from gleaner_lab.report import figures
@@ -172,13 +173,23 @@ def parameters(machine: Machine, origin: str = "fitted") -> Table:
         ["nodes x processors", f"{machine.nodes} x {machine.cores}"],
         ["links", f"{len(machine.links)}, at most {machine.hops.max():.0f} hops"],
         ["relative widths of links", ", ".join(f"{width:g}" for width in widths) or "none"],
-        ["a worker alone, a local line (assumed)", rate(machine.local_ns)],
+        [f"a worker alone, a local line in order ({origin})", rate(machine.local_ns)],
         ["each hop adds (assumed)", f"{machine.hop_ns:.3g} ns"],
         [f"a controller, a line ({origin})", rate(machine.controller_ns)],
         [f"a link of width 1, a line in one direction ({origin})", rate(machine.link_ns)],
-        ["lines in flight for each worker (assumed)", str(machine.in_flight)],
+        ["lines in flight of a worker that reads in order", f"{machine.in_flight:.3g}"],
     ]
     return Table("parameters", f"The machine ({MODELLED})", ["parameter", "value"], rows)
+
+
+def intervals() -> Table:
+    """The parameters of the paper's machine and of collecting."""
+    rows = [
+        [one.words, f"{one.low:g}", f"{one.high:g}", one.unit, f"{one.middle:.4g}", one.source]
+        for one in PARAMETERS
+    ]
+    head = ["parameter", "from", "to", "unit", "middle", "why"]
+    return Table("intervals", f"What the model assumes ({MODELLED})", head, rows)
 
 
 def collection(
