@@ -54,7 +54,8 @@ VERDICTS = ["holds", "holds in part", "does not hold here", "undecided", "modell
 # These are claims about runs, so they name a page and say what it shows.
 CLAIMS = VERDICTS[:5]
 WITH_REASON = {"modelled", "cannot be measured here", "not there"}
-MODELLED = ["holds", "holds in part", "does not hold", "undecided"]
+# Of a model whose parameters are intervals, a statement may hold in a part of them, which is named.
+MODELLED = re.compile(r"holds( in part| for all parameters in their intervals| for .+ in \[\S+, \S+\].*)?|does not hold|undecided")
 # What statements of measured pages are called here.
 STATEMENT_WORDS = {"does not hold": "does not hold here", "cannot be tested here": "cannot be measured here"}
 HEAD = {"title", "venue", "tables", "figures", "findings", "finding", "statements", "numbered", "experiments", "row"}
@@ -179,8 +180,8 @@ def row_problems(name, row):
         problems.append(f"{name}: a verdict of no kind: {verdict}")
     if verdict in WITH_REASON and not row.get("why"):
         problems.append(f"{name}: {verdict}: why?")
-    if verdict == "modelled" and row.get("why") not in MODELLED:
-        problems.append(f"{name}: a model says one of {', '.join(MODELLED)}")
+    if verdict == "modelled" and not MODELLED.fullmatch(row.get("why", "")):
+        problems.append(f"{name}: a model says {MODELLED.pattern}")
     if verdict in CLAIMS and not (row.get("pages") and row.get("ours")):
         problems.append(f"{name}: {verdict}: names no page, or not what it says")
     if row["item"] in ("mechanism", "policy") and verdict != "not there" and not row.get("file"):
@@ -293,7 +294,7 @@ def round_problems(name, row, pages):
 def row_of_statement(statement, head):
     """A statement of a measured page as a row."""
     verdict = statement["verdict"]
-    modelled = re.fullmatch(r"modelled \((.*)\)", verdict)
+    modelled = re.fullmatch(r"modelled: (.*)", verdict)
     word = word_of(verdict)
     row = {"item": "statement", "section": statement["section"], "says": statement["the paper says"],
            "verdict": "modelled" if modelled else STATEMENT_WORDS.get(word, word),
@@ -459,6 +460,9 @@ def self_test():
          fails(row_problems("r", without("pages", verdict="cannot be measured here")))),
         ("rejects `not there` without a reason", fails(row_problems("r", without("pages", verdict="not there")))),
         ("rejects a model that says nothing", fails(row_problems("r", dict(row, verdict="modelled", why="maybe")))),
+        ("rejects a part of the parameters without its ends", fails(row_problems("r", dict(row, verdict="modelled", why="holds for x")))),
+        ("accepts a part of the parameters", row_problems("r", dict(row, verdict="modelled", why="holds for x in [1, 2.5] ns"))),
+        ("accepts all of them", row_problems("r", dict(row, verdict="modelled", why="holds for all parameters in their intervals"))),
         ("rejects a mechanism without a file", fails(row_problems("r", without("file")))),
         ("accepts one that is not there", row_problems("r", without("file", verdict="not there", why="later"))),
         ("rejects a long sentence", fails(row_problems("r", dict(row, says="a " * 40)))),
@@ -513,7 +517,8 @@ def self_test():
             dict(statements[0], **{"what ours is": "x of e-f"}), dict(papers["p"], experiments=["e", "e-f"]))["experiment"] == ["e-f"])),
         ("shows too few rounds of a statement", wrong(shown_verdict(row_of_statement(
             dict(statements[0], verdict="undecided: 0 of 3 rounds (x for y)"), papers["p"]), "16") == "undecided: 0 of 3 rounds")),
-        ("shows a model as one", wrong(row_of_statement(dict(statements[0], verdict="modelled (holds)"), papers["p"])["why"] == "holds")),
+        ("shows a model as one", wrong(row_of_statement(
+            dict(statements[0], verdict="modelled: holds for x in [1, 2.5] ns"), papers["p"])["why"] == "holds for x in [1, 2.5] ns")),
     ])
 
 

@@ -61,6 +61,9 @@ DOCUMENT = {
     "scanned": [[3, 1], [3, 1]],
     "copied": [[1, 0], [0, 1]],
     "updated": [[0, 0], [0, 0]],
+    "scanned_young": [[0, 0], [0, 0]],
+    "copied_from": [[0, 1], [1, 0]],
+    "promoted": [[2, 0], [0, 2]],
     "eden_pages": [9, 1],
 }
 
@@ -106,8 +109,9 @@ def test_wrong_counts_are_named(changes, message):
 
 
 def test_missing_counts_are_named():
-    with pytest.raises(Failure, match="run: locality: copied is missing"):
-        Locality.parse({key: DOCUMENT[key] for key in DOCUMENT if key != "copied"}, "run")
+    for lost in ("copied", "copied_from", "promoted"):
+        with pytest.raises(Failure, match=f"run: locality: {lost} is missing"):
+            Locality.parse({key: DOCUMENT[key] for key in DOCUMENT if key != lost}, "run")
     with pytest.raises(Failure, match="run: locality is no object"):
         Locality.parse(None, "run")
 

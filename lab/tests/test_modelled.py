@@ -8,7 +8,8 @@ import pytest
 from test_report import PROBE, open_page
 
 from gleaner_lab import cli
-from gleaner_lab.numa.hardware import PAPER
+from gleaner_lab.numa.locality import KINDS, PARTS
+from gleaner_lab.numa.parameters import PAPER
 from gleaner_lab.report import modelled
 
 EVENTS = {
@@ -24,7 +25,7 @@ EVENTS = {
 
 def document(workers):
     rows = [[1000] * 8 if node < workers else [0] * 8 for node in range(8)]
-    counts = {kind: rows for kind in ("scanned", "copied", "updated")}
+    counts = dict.fromkeys((*KINDS, *PARTS), rows)
     return {
         "collections": 10,
         "total_pause_s": 0.5,

@@ -231,10 +231,8 @@ def test_the_whole_box_of_parameters_has_the_knees_of_figure_3(end):
         assert full == pytest.approx(assumed.local_stop)
         last = placement.read(machine, Placement.BALANCED_REMOTE, 48)
         one = placement.read(machine, Placement.BALANCED_REMOTE, 1)
-        mean_ns = (machine.local_ns + machine.hops.mean() * machine.hop_ns)
-        assert last.bound_s == pytest.approx(
-            placement.LINES * mean_ns * 1e-9 / assumed.remote_stop
-        )
+        mean_ns = machine.local_ns + machine.hops.mean() * machine.hop_ns
+        assert last.bound_s == pytest.approx(placement.LINES * mean_ns * 1e-9 / assumed.remote_stop)
         assert one.bound_s > last.bound_s * (assumed.remote_stop - 1)
 
 
@@ -294,9 +292,7 @@ def test_fragmented_is_ahead_of_interleaved_and_both_of_one_node():
     anywhere = matrix(1e6, even, [1] * 8)
     fragmented = curve(run_of(), PAPER, Costs(processor_ns=20))
     interleaved = curve(run_of(copied=anywhere), PAPER, Costs(processor_ns=20))
-    single = curve(
-        run_of(eden=[95] + [5 / 7] * 7, copied=anywhere), PAPER, Costs(processor_ns=20)
-    )
+    single = curve(run_of(eden=[95] + [5 / 7] * 7, copied=anywhere), PAPER, Costs(processor_ns=20))
     for one, other in zip(fragmented, interleaved, strict=True):
         assert one.bound_s <= other.bound_s
     assert single[-1].bound_s > 1.3 * interleaved[-1].bound_s
@@ -345,8 +341,10 @@ def test_promoted_objects_lay_where_survivors_did_and_the_rest_in_eden():
     old, _ = run.fetched(48, Costs(apart=0.0))
     # A million were copied from node 0; of two million promoted as many lay on node 1.
     assert old.sum(axis=0) / 1e6 == pytest.approx([2, 1, 0, 0, 0, 0, 0, 0])
-    apart = replace(run, locality=replace(run.locality, counts=run.locality.counts | {
-        "messages": np.ones((8, 8))}))
+    apart = replace(
+        run,
+        locality=replace(run.locality, counts=run.locality.counts | {"messages": np.ones((8, 8))}),
+    )
     old, _ = apart.fetched(48, Costs(apart=0.0))
     assert (old - run.locality.counts["copied_from"])[0, 0] == pytest.approx(2e6 / 8)
 

@@ -18,7 +18,7 @@ matrices = st.lists(st.lists(numbers, min_size=2, max_size=2), min_size=2, max_s
 
 
 def run_of(scanned, copied, updated=((0, 0), (0, 0)), promoted=None):
-    counts = {"scanned": scanned, "copied": copied, "updated": updated}
+    counts = {"scanned": scanned, "copied": copied, "copied_from": copied, "updated": updated}
     if promoted is not None:
         counts["promoted"] = promoted
     matrices = {kind: np.array(matrix, dtype=float) for kind, matrix in counts.items()}

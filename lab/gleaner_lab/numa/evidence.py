@@ -243,6 +243,14 @@ class Evidence:
         """The time of all collections."""
         return _both(self.times(workload, configuration, threads))
 
+    def parallel(self, workload: str, configuration: str, threads: int) -> Samples:
+        """The time of the parallel part of all collections, without synchronisation."""
+        found = {}
+        for number, time in self.times(workload, configuration, threads).items():
+            found[(number, BOUND)] = time.memory.bound_s
+            found[(number, QUEUED)] = time.memory.queued_s
+        return found
+
     def throughput(self, workload: str, configuration: str, threads: int) -> Samples:
         """Bytes allocated for each second of collection."""
         allocated = self.values(workload, configuration, "printed.allocated_bytes")

@@ -137,6 +137,7 @@ def _scaling(evidence: Evidence, ours: Ours, threads: int) -> Samples:
 #: What a statement may be about. Gains are of GC throughput, savings and ratios of times.
 QUANTITIES: dict[str, Quantity] = {
     "throughput-gain": _modelled("throughput", gain, False),
+    "parallel-gain": _modelled("parallel", gain, True),
     "application-saving": _modelled("application", saving, False),
     "completion-saving": _modelled("completion", saving, False),
     "completion-ratio": _modelled("completion", ratio, True),

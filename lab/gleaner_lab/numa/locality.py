@@ -32,7 +32,7 @@ KINDS = ("scanned", "copied", "updated")
 #: The same of young spaces alone: scanned there, copied from there; and what left them.
 PARTS = ("scanned_young", "copied_from", "promoted")
 #: Counted in the same way; a run without messages or stealing may leave them out.
-EXTRAS = (*PARTS, "stolen", "messages", "message_bytes")
+EXTRAS = ("stolen", "messages", "message_bytes")
 #: Pages by node.
 PAGES = ("eden_pages", "survivor_pages", "old_pages")
 
@@ -73,7 +73,9 @@ class Locality:
             raise Failure(f"{where}: locality is no object; the run prints one when it counts")
         nodes = natural(document, "nodes", f"{where}: locality")
         workers = natural(document, "workers", f"{where}: locality")
-        counts = {kind: _counts(document, kind, (nodes, nodes), where) for kind in KINDS}
+        counts = {
+            kind: _counts(document, kind, (nodes, nodes), where) for kind in (*KINDS, *PARTS)
+        }
         for kind in EXTRAS:
             if kind in document:
                 counts[kind] = _counts(document, kind, (nodes, nodes), where)
