@@ -21,7 +21,7 @@ from gleaner_lab.numa.evidence import ALONE, BOUND, COUNTED, ONCE, QUEUED, Evide
 from gleaner_lab.numa.findings import Statement, judge, statements
 from gleaner_lab.numa.hardware import LINE
 from gleaner_lab.numa.locality import Locality
-from gleaner_lab.numa.parameters import MIDDLE, PAPER
+from gleaner_lab.numa.parameters import MIDDLE, PAPER, PARAMETERS
 from gleaner_lab.report import evaluation
 from gleaner_lab.store import ResultSet
 
@@ -452,6 +452,12 @@ def test_the_tables_hold_what_was_counted(out):
     segregated = [row for row in rows("throughput") if row["configuration"] == "segregated"]
     assert segregated[0]["4"] == "no data"
     assert segregated[0]["8"] != "no data"
+    limits = next(row for row in rows("limits") if row["workload"] == "gcbench-1")
+    assert limits["baseline"] == "controller 0"
+    assert "controller" not in limits["interleaved"] + limits["naps"]
+    assert [row["parameter"] for row in rows("intervals")] == [one.words for one in PARAMETERS]
+    fits = [row["fitted to"] for row in rows("costs")]
+    assert fits[:2] == ["all workloads", "all but jbb"]
     host = rows("host")
     assert (host[0]["workload"], host[0]["GC throughput, GB/s"]) == ("jbb", "8")
     assert len(rows("statements")) == len(statements())

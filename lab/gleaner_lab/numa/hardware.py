@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,48 +64,25 @@ class Machine:
         if not np.isfinite(self.hops).all():
             raise ValueError("some nodes are not linked, directly or through others")
 
-    @cached_property
+    @property
     def hops(self) -> Matrix:
         """Hops from node to node along a shortest path; infinite where there is none."""
-        hops = np.full((self.nodes, self.nodes), np.inf)
-        np.fill_diagonal(hops, 0)
-        for link in self.links:
-            hops[link.one, link.other] = hops[link.other, link.one] = 1
-        for middle in range(self.nodes):
-            hops = np.minimum(hops, hops[:, [middle]] + hops[[middle], :])
-        return hops
+        return _hops(self.nodes, self.links)
 
     @property
     def line_ns(self) -> Matrix:
         """A worker's time for a line by its node (row) and the memory's (column), uncontended."""
         return self.local_ns + self.hops * self.hop_ns
 
-    @cached_property
+    @property
     def directions(self) -> list[tuple[int, int, float]]:
         """Each link twice: from, to, width."""
-        ways = [(link.one, link.other, link.width) for link in self.links]
-        return ways + [(to, source, width) for source, to, width in ways]
+        return _directions(self.links)
 
-    @cached_property
+    @property
     def routes(self) -> NDArray[np.float64]:
         """Which part of a line crosses a direction: [direction, worker's node, memory's node]."""
-        hops, paths = self.hops, self._paths()
-        routes = np.zeros((len(self.directions), self.nodes, self.nodes))
-        for number, (source, to, _) in enumerate(self.directions):
-            for worker in range(self.nodes):
-                on_path = hops[:, source] + 1 + hops[to, worker] == hops[:, worker]
-                through = paths[:, source] * paths[to, worker] / paths[:, worker]
-                routes[number, worker] = np.where(on_path, through, 0)
-        return routes
-
-    def _paths(self) -> Matrix:
-        """How many shortest paths lead from node to node."""
-        paths = np.eye(self.nodes)
-        linked = self.hops == 1
-        for length in range(1, int(self.hops.max()) + 1):
-            reached = (paths * (self.hops == length - 1)) @ linked
-            paths = np.where(self.hops == length, reached, paths)
-        return paths
+        return _routes(self.nodes, self.links)
 
     def round_robin(self, workers: int) -> NDArray[np.int64]:
         """How many of `workers` workers run on each node: worker i belongs to node i mod n."""
@@ -125,6 +102,44 @@ class Machine:
             controller_ns=self.controller_ns * scattered,
             in_flight=in_flight,
         )
+
+
+@cache
+def _hops(nodes: int, links: tuple[Link, ...]) -> Matrix:
+    hops = np.full((nodes, nodes), np.inf)
+    np.fill_diagonal(hops, 0)
+    for link in links:
+        hops[link.one, link.other] = hops[link.other, link.one] = 1
+    for middle in range(nodes):
+        hops = np.minimum(hops, hops[:, [middle]] + hops[[middle], :])
+    return hops
+
+
+def _directions(links: tuple[Link, ...]) -> list[tuple[int, int, float]]:
+    ways = [(link.one, link.other, link.width) for link in links]
+    return ways + [(to, source, width) for source, to, width in ways]
+
+
+@cache
+def _routes(nodes: int, links: tuple[Link, ...]) -> NDArray[np.float64]:
+    hops, directions = _hops(nodes, links), _directions(links)
+    paths = _paths(hops)
+    routes = np.zeros((len(directions), nodes, nodes))
+    for number, (source, to, _) in enumerate(directions):
+        for worker in range(nodes):
+            on_path = hops[:, source] + 1 + hops[to, worker] == hops[:, worker]
+            through = paths[:, source] * paths[to, worker] / paths[:, worker]
+            routes[number, worker] = np.where(on_path, through, 0)
+    return routes
+
+
+def _paths(hops: Matrix) -> Matrix:
+    """How many shortest paths lead from node to node."""
+    paths, linked = np.eye(len(hops)), hops == 1
+    for length in range(1, int(hops.max()) + 1):
+        reached = (paths * (hops == length - 1)) @ linked
+        paths = np.where(hops == length, reached, paths)
+    return paths
 
 
 def connected(nodes: int, cores: int, like: Machine) -> Machine:

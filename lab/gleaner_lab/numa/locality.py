@@ -73,9 +73,7 @@ class Locality:
             raise Failure(f"{where}: locality is no object; the run prints one when it counts")
         nodes = natural(document, "nodes", f"{where}: locality")
         workers = natural(document, "workers", f"{where}: locality")
-        counts = {
-            kind: _counts(document, kind, (nodes, nodes), where) for kind in (*KINDS, *PARTS)
-        }
+        counts = {kind: _counts(document, kind, (nodes, nodes), where) for kind in (*KINDS, *PARTS)}
         for kind in EXTRAS:
             if kind in document:
                 counts[kind] = _counts(document, kind, (nodes, nodes), where)

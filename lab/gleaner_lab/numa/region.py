@@ -78,13 +78,13 @@ def region(points: Sequence[Assumptions], holds: Sequence[bool]) -> Region:
     if count in (0, len(held)):
         return Region(count, len(held), None)
     cuts = [_best(one, points, held) for one in PARAMETERS]
-    best = max(cuts, key=_parted)
+    best = min(cuts, key=_impurity)
     return Region(count, len(held), best)
 
 
-def _parted(cut: Cut) -> float:
-    """How well a cut parts: the share that holds inside, less that beyond."""
-    return cut.inside[0] / cut.inside[1] - cut.beyond[0] / cut.beyond[1]
+def _impurity(cut: Cut) -> float:
+    """Gini's impurity of both sides, weighted by their points."""
+    return sum(held * (points - held) / points for held, points in (cut.inside, cut.beyond))
 
 
 def _best(parameter: Parameter, points: Sequence[Assumptions], held: np.ndarray) -> Cut:
@@ -100,6 +100,8 @@ def _best(parameter: Parameter, points: Sequence[Assumptions], held: np.ndarray)
             (int(below[left]), left),
             (int(below[-1] - below[left]), total - left),
         )
-        found.append(Cut(parameter, parameter.low, at, lower, upper))
-        found.append(Cut(parameter, at, parameter.high, upper, lower))
-    return max(found, key=_parted)
+        if lower[0] / lower[1] > upper[0] / upper[1]:
+            found.append(Cut(parameter, parameter.low, at, lower, upper))
+        else:
+            found.append(Cut(parameter, at, parameter.high, upper, lower))
+    return min(found, key=_impurity)
