@@ -55,6 +55,16 @@ def test_the_parameter_that_decides_is_named_with_its_flip(at, above):
     assert found.reason.endswith("else at 0 of " + str(100 - found.held))
 
 
+def test_a_statement_may_flip_twice_along_a_parameter():
+    found = region(POINTS, [1.5 < one.in_flight < 3 for one in POINTS])
+    assert (found.cut.low, found.cut.high) == (
+        pytest.approx(1.5, abs=0.03),
+        pytest.approx(3, abs=0.03),
+    )
+    assert found.cut.inside == (found.held, found.held)
+    assert found.cut.is_clear
+
+
 def test_where_two_parameters_decide_together_none_is_said_to():
     held = [one.apart + one.left_cache > 1 for one in POINTS]
     found = region(POINTS, held)

@@ -179,7 +179,7 @@ def paper_machine(
     """The paper's machine, from the threads at which two curves of Figure 3 stop improving.
 
     A thread that reads in order takes as long for a line as lets `local_stop` threads fill all
-    controllers. The model's links come out at less than a third of their nominal 6.4 GB/s for 8
+    controllers. The model's links come out at a sixth to a third of their nominal 6.4 GB/s for 8
     bits: requests and the probes of the coherence protocol share them, and the model does not
     count those apart.
     """

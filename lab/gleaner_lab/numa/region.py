@@ -1,20 +1,24 @@
 """In which part of the box of parameters a statement holds, and which parameter decides that.
 
-The box is cut once, at the value of one parameter that parts the points where the statement holds
-from the others best (a decision tree of one split). If three of four points hold on one side and
-no more than one of four on the other, that parameter decides, and the cut is where it flips.
+Of each parameter's interval the part is taken that tells the points where the statement holds from
+the others best (the least impurity, as in a decision tree), and of all parameters the best. If
+three of four points hold in that part and no more than one of four beyond it, that parameter
+decides, and the ends of the part are where the verdict flips.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gleaner_lab.numa.parameters import PARAMETERS, Assumptions, Parameter
 
-#: A side counts if it has this part of all points or more, and is clear from this purity on.
+#: A part of an interval, and what is left at either end, has this share of all points or more; a
+#: side is clear from this purity on.
 LEAST, CLEAR = 0.1, 0.75
 
 
@@ -78,30 +82,36 @@ def region(points: Sequence[Assumptions], holds: Sequence[bool]) -> Region:
     if count in (0, len(held)):
         return Region(count, len(held), None)
     cuts = [_best(one, points, held) for one in PARAMETERS]
-    best = min(cuts, key=_impurity)
-    return Region(count, len(held), best)
+    return Region(count, len(held), min(cuts, key=lambda cut: _impurity(*cut.inside, *cut.beyond)))
 
 
-def _impurity(cut: Cut) -> float:
+def _impurity(held: Any, points: Any, other: Any, others: Any) -> Any:
     """Gini's impurity of both sides, weighted by their points."""
-    return sum(held * (points - held) / points for held, points in (cut.inside, cut.beyond))
+    return held * (points - held) / points + other * (others - other) / others
 
 
-def _best(parameter: Parameter, points: Sequence[Assumptions], held: np.ndarray) -> Cut:
-    """The best cut of one parameter's interval, between two neighbouring points."""
+def _best(parameter: Parameter, points: Sequence[Assumptions], held: NDArray[np.bool_]) -> Cut:
+    """The best part of one parameter's interval, with its ends between neighbouring points."""
     values = np.array([getattr(one, parameter.name) for one in points])
     order = np.argsort(values)
     values, below = values[order], np.concatenate([[0], np.cumsum(held[order])])
+    ends = np.concatenate([[parameter.low], (values[1:] + values[:-1]) / 2, [parameter.high]])
     total, least = len(values), max(1, round(len(values) * LEAST))
-    found = []
-    for left in range(least, total - least + 1):
-        at = float((values[left - 1] + values[left]) / 2)
-        lower, upper = (
-            (int(below[left]), left),
-            (int(below[-1] - below[left]), total - left),
-        )
-        if lower[0] / lower[1] > upper[0] / upper[1]:
-            found.append(Cut(parameter, parameter.low, at, lower, upper))
-        else:
-            found.append(Cut(parameter, at, parameter.high, upper, lower))
-    return min(found, key=_impurity)
+    first, last = np.triu_indices(total + 1, 1)
+    size = last - first
+    tails = (first, total - last)
+    kept = (size >= least) & (size < total)
+    for tail in tails:
+        kept &= (tail == 0) | (tail >= least)
+    first, last, size = first[kept], last[kept], size[kept]
+    inside = below[last] - below[first]
+    beyond, others = below[-1] - inside, total - size
+    impurity = _impurity(inside, size, beyond, others)
+    best = np.argmin(np.where(inside * others > beyond * size, impurity, np.inf))
+    return Cut(
+        parameter,
+        float(ends[first[best]]),
+        float(ends[last[best]]),
+        (int(inside[best]), int(size[best])),
+        (int(beyond[best]), int(others[best])),
+    )
