@@ -55,9 +55,7 @@ VERDICTS = ["holds", "holds in part", "does not hold here", "undecided", "modell
 CLAIMS = VERDICTS[:5]
 WITH_REASON = {"modelled", "cannot be measured here", "not there"}
 # Of a model whose parameters are intervals, a statement may hold in a part of them, which is named.
-MODELLED = re.compile(r"holds( in part| for all parameters in their intervals| for .+ in \[\S+, \S+\].*)?|does not hold|undecided")
-# What statements of measured pages are called here.
-STATEMENT_WORDS = {"does not hold": "does not hold here", "cannot be tested here": "cannot be measured here"}
+MODELLED = re.compile(r"holds( in part| at \d+ of \d+ points| for all parameters in their intervals| for .+ in \[\S+, \S+\].*)?|does not hold|undecided")
 HEAD = {"title", "venue", "tables", "figures", "findings", "finding", "statements", "numbered", "experiments", "row"}
 KEYS = {"item", "section", "says", "file", "options", "place", "experiment", "data", "verdict", "why", "ours", "pages",
         "deviates", "proxy"}
@@ -462,6 +460,7 @@ def self_test():
         ("rejects a model that says nothing", fails(row_problems("r", dict(row, verdict="modelled", why="maybe")))),
         ("rejects a part of the parameters without its ends", fails(row_problems("r", dict(row, verdict="modelled", why="holds for x")))),
         ("accepts a part of the parameters", row_problems("r", dict(row, verdict="modelled", why="holds for x in [1, 2.5] ns"))),
+        ("accepts a part of the points", row_problems("r", dict(row, verdict="modelled", why="holds at 5 of 100 points"))),
         ("accepts all of them", row_problems("r", dict(row, verdict="modelled", why="holds for all parameters in their intervals"))),
         ("rejects a mechanism without a file", fails(row_problems("r", without("file")))),
         ("accepts one that is not there", row_problems("r", without("file", verdict="not there", why="later"))),

@@ -61,7 +61,9 @@ class Region:
             return "holds for all parameters in their intervals"
         if self.cut is None:
             return "does not hold"
-        return f"holds for {self.cut.shown}" if self.cut.is_clear else "holds in part"
+        if self.cut.is_clear:
+            return f"holds for {self.cut.shown}"
+        return f"holds at {self.held} of {self.points} points"
 
     @property
     def reason(self) -> str:
