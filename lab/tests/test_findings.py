@@ -230,7 +230,7 @@ def test_what_is_twice_as_much_is_one_more():
 def test_gc_throughput_is_bytes_over_the_models_time():
     evidence = Evidence([record("jbb", name) for name in ("naps", "naps-48", ALONE)])
     costs = evidence.costs
-    host = evidence.host()
+    (host,) = evidence.hosts()
     assert costs.processor_ns == MIDDLE.slowdown * host.object_ns > 0
     counts = record("jbb", "naps")["counts"]
     time = collection_time(Run.parse(counts, "x"), PAPER, 16, costs)

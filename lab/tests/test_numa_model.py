@@ -18,7 +18,7 @@ from gleaner_lab.numa.collection import (
     pauses_of,
 )
 from gleaner_lab.numa.hardware import Link, Machine, connected, fitted
-from gleaner_lab.numa.host import fit
+from gleaner_lab.numa.host import fits
 from gleaner_lab.numa.locality import Locality
 from gleaner_lab.numa.parameters import MIDDLE, PAPER, PARAMETERS, box
 from gleaner_lab.numa.placement import Placement
@@ -477,21 +477,38 @@ def test_runs_with_one_thread_tell_objects_and_phases_apart(wanted):
     """Few objects in many phases, and the reverse."""
     runs = [alone(1e3, 500), alone(1e7, 20), alone(1e5, 100)]
     taken = [(run, seconds_of(run, *wanted, line_ns=9.0)) for run in runs]
-    found = fit(taken, Costs(), 9.0)
-    assert (found.object_ns, found.phase_ns) == (pytest.approx(wanted[0]), pytest.approx(wanted[1]))
+    found = fits(taken, Costs(), 9.0)
+    assert len(found) == 4
+    for one in found:
+        assert (one.object_ns, one.phase_ns) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_the_fits_to_all_runs_but_one_say_how_far_they_differ():
+    """A run that took thrice as long as its objects say is what the fit without it lacks."""
+    runs = [alone(1e7, 20), alone(1e6, 30), alone(1e6, 40), alone(1e5, 500)]
+    taken = [(run, seconds_of(run, 40, 1e5, line_ns=9.0)) for run in runs]
+    taken[0] = (runs[0], 3 * taken[0][1])
+    whole, without, *_ = fits(taken, Costs(), 9.0)
+    assert without.object_ns == pytest.approx(40)
+    assert whole.object_ns > 42
+    slow = replace(MIDDLE, slowdown=4.0, of_the_fit=0.5)
+    costs, host = slow.costs_on(taken), slow.hosts(taken)[0]
+    assert costs.processor_ns == pytest.approx(2 * host.object_ns)
+    assert costs.phase_ns == pytest.approx(4 * host.phase_ns)
 
 
 def test_of_one_run_all_time_but_the_memorys_is_that_of_its_objects():
     run = alone(1e6, 20)
-    assert fit([(run, seconds_of(run, 15, 0, 9))], Costs(), 9).object_ns == pytest.approx(15)
+    (host,) = fits([(run, seconds_of(run, 15, 0, 9))], Costs(), 9)
+    assert host.object_ns == pytest.approx(15)
     # Less time than its lines take is met as nearly as it can be.
-    assert fit([(run, 1e-6)], Costs(), 9).object_ns == 0
+    assert fits([(run, 1e-6)], Costs(), 9)[0].object_ns == 0
     with pytest.raises(Failure, match="has 48 workers; take one of 1"):
-        fit([(run_of(), 1.0)], Costs(), 9)
+        fits([(run_of(), 1.0)], Costs(), 9)
     with pytest.raises(Failure, match="took no time"):
-        fit([(run, 0.0)], Costs(), 9)
+        fits([(run, 0.0)], Costs(), 9)
     with pytest.raises(Failure, match="no run has one collecting thread"):
-        fit([], Costs(), 9)
+        fits([], Costs(), 9)
 
 
 def test_what_a_phase_takes_alone_no_thread_shortens():

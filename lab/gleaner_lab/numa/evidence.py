@@ -220,9 +220,9 @@ class Evidence:
             raise Failure(f"no run under {ALONE}, by which the processor's time is fitted")
         return found
 
-    def host(self, without: str = "") -> Host:
-        """This host's times of collecting, fitted to all workloads or to all but one."""
-        return self.assumed.host([run for workload, *run in self.alone() if workload != without])
+    def hosts(self) -> list[Host]:
+        """This host's times of collecting, fitted to all workloads and to all but each."""
+        return self.assumed.hosts([run for _, *run in self.alone()])
 
     @cached_property
     def costs(self) -> Costs:

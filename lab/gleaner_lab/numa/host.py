@@ -17,6 +17,9 @@ from scipy.optimize import nnls
 from gleaner_lab.failure import Failure
 from gleaner_lab.numa.collection import Costs, Run
 
+#: With so many runs or more, the fits to all but one of them tell how far a fit can be trusted.
+SEVERAL = 3
+
 
 @dataclass(frozen=True)
 class Host:
@@ -28,22 +31,25 @@ class Host:
     phase_ns: float
 
 
-def fit(runs: Sequence[tuple[Run, float]], costs: Costs, line_ns: float) -> Host:
-    """The times that explain runs and their seconds of copying with the least relative error.
+def fits(runs: Sequence[tuple[Run, float]], costs: Costs, line_ns: float) -> list[Host]:
+    """The fit to all runs, with their seconds of copying, and the fits to all but each of them.
 
-    Of one run alone all time that is not the memory's is that of its objects.
+    The relative error is the least that it can be. Of one run alone all time that is not the
+    memory's is that of its objects.
     """
     if not runs:
         raise Failure("no run has one collecting thread, by which the processor's time is fitted")
     several = [run.locality.workers for run, _ in runs if run.locality.workers != 1]
     if several:
         raise Failure(f"the run to calibrate by has {several[0]} workers; take one of 1")
-    objects = np.array([run.scanned(1).sum() for run, _ in runs])
-    phases = np.array([run.synchronisation.phases for run, _ in runs])
-    lines = np.array([sum(part.sum() for part in run.fetched(1, costs)) for run, _ in runs])
     taken = np.array([seconds for _, seconds in runs]) * 1e9
     if (taken <= 0).any():
         raise Failure("a run to calibrate by took no time")
-    counts = np.column_stack([objects, phases * (len(runs) > 1)]) / taken[:, np.newaxis]
-    found, _ = nnls(counts, np.maximum(0.0, 1 - lines * line_ns / taken))
-    return Host(float(found[0]), float(found[1]))
+    objects = np.array([run.scanned(1).sum() for run, _ in runs])
+    phases = np.array([run.synchronisation.phases * (len(runs) > 1) for run, _ in runs])
+    lines = np.array([sum(part.sum() for part in run.fetched(1, costs)) for run, _ in runs])
+    counts = np.column_stack([objects, phases]) / taken[:, np.newaxis]
+    rest = np.maximum(0.0, 1 - lines * line_ns / taken)
+    all_runs = np.arange(len(runs))
+    kept = [all_runs, *(np.delete(all_runs, one) for one in all_runs if len(runs) >= SEVERAL)]
+    return [Host(*map(float, nnls(counts[some], rest[some])[0])) for some in kept]

@@ -2,7 +2,7 @@
 
 Of each parameter's interval the part is taken that tells the points where the statement holds from
 the others best (the least impurity, as in a decision tree), and of all parameters the best. If
-three of four points hold in that part and no more than one of four beyond it, that parameter
+seven of ten points hold in that part and no more than three of ten beyond it, that parameter
 decides, and the ends of the part are where the verdict flips.
 """
 
@@ -19,7 +19,7 @@ from gleaner_lab.numa.parameters import PARAMETERS, Assumptions, Parameter
 
 #: A part of an interval, and what is left at either end, has this share of all points or more; a
 #: side is clear from this purity on.
-LEAST, CLEAR = 0.1, 0.75
+LEAST, CLEAR = 0.1, 0.7
 
 
 @dataclass(frozen=True)

@@ -278,7 +278,7 @@ def _took(evidence: Evidence, workload: str, configuration: str) -> list[str]:
 
 def _limits(evidence: Evidence) -> Table:
     """What the parallel part waits for, with the most threads."""
-    most, columns = THREADS[-1], [one for one in COUNTED if any_has(evidence, one)]
+    most, columns = THREADS[-1], [one for one in COUNTED if _is_there(evidence, one)]
     rows = []
     for workload in evidence.workloads:
         cells = []
@@ -293,8 +293,8 @@ def _limits(evidence: Evidence) -> Table:
     return Table("limits", caption, ["workload", *columns], rows)
 
 
-def any_has(evidence: Evidence, configuration: str) -> bool:
-    """Whether any workload ran under a configuration."""
+def _is_there(evidence: Evidence, configuration: str) -> bool:
+    """Whether any workload ran under it."""
     return any(evidence.has(workload, configuration) for workload in evidence.workloads)
 
 
@@ -302,14 +302,14 @@ def _host(evidence: Evidence) -> Table:
     """The fit to all workloads, and to all but one."""
     head = ["fitted to", "ns for a scanned object", "ns for a phase"]
     try:
-        names = ["", *(workload for workload, *_ in evidence.alone())]
+        hosts = evidence.hosts()
     except Failure as failure:
         return Table("costs", f"Processor time on this host ({MODELLED})", head, [[str(failure)]])
-    rows = []
-    for name in names if len(names) > 2 else names[:1]:
-        host = evidence.host(without=name)
-        label = f"all but {name}" if name else "all workloads"
-        rows.append([label, f"{host.object_ns:.3g}", f"{host.phase_ns:.3g}"])
+    labels = ["all workloads", *(f"all but {workload}" for workload, *_ in evidence.alone())]
+    rows = [
+        [label, f"{host.object_ns:.3g}", f"{host.phase_ns:.3g}"]
+        for label, host in zip(labels, hosts, strict=False)
+    ]
     caption = "Processor time of one collecting thread on this host, beside its memory"
     return Table("costs", f"{caption} ({MODELLED})", head, rows)
 
