@@ -56,6 +56,8 @@ CLAIMS = VERDICTS[:5]
 WITH_REASON = {"modelled", "cannot be measured here", "not there"}
 # Of a model whose parameters are intervals, a statement may hold in a part of them, which is named.
 MODELLED = re.compile(r"holds( in part| at \d+ of \d+ points| for all parameters in their intervals| for .+ in \[\S+, \S+\].*)?|does not hold|undecided")
+# What statements of measured pages are called here.
+STATEMENT_WORDS = {"does not hold": "does not hold here", "cannot be tested here": "cannot be measured here"}
 HEAD = {"title", "venue", "tables", "figures", "findings", "finding", "statements", "numbered", "experiments", "row"}
 KEYS = {"item", "section", "says", "file", "options", "place", "experiment", "data", "verdict", "why", "ours", "pages",
         "deviates", "proxy"}
