@@ -213,6 +213,8 @@ def read_line(out: str, err: str, status: int, needs_json: bool, iteration: int)
         values.update({f"printed.array_report.{name}": value for name, value in numbers})
         values.update(positions.figures(report))
     found = {"values": values, "output": _output(line, printed)}
+    if curves := (line.get("collector") or {}).get("pause_curves"):
+        found["pauses"] = curves
     try:
         for name, kind in (("locality", Locality), ("synchronisation", Synchronisation)):
             if counted := printed.get(name):

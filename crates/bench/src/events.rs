@@ -10,7 +10,7 @@ use std::path::Path;
 
 use gleaner_eventlog::{Line, Process, Reader};
 
-use crate::collections::{Collections, WINDOWS_MS};
+use crate::collections::{CURVE_MS, Collections, MOST_MOMENTS, WINDOWS_MS};
 use gleaner_workloads::failure::{Failure, Result};
 
 /// Reads a log; a missing file means that nothing was collected.
@@ -37,18 +37,20 @@ pub fn read(path: &Path) -> Result<Collections> {
             ..Collections::default()
         });
     };
-    let seconds = |ns: u64| ns as f64 * 1e-9;
     let pauses: Vec<f64> = main.pauses().into_iter().map(seconds).collect();
     let (steps, long_steps) = main.steps();
     Ok(Collections {
         logged: true,
         count: main.count(),
         longest_pause: pauses.iter().copied().fold(0.0, f64::max),
-        total_pause: pauses.iter().sum(),
+        // The sum of none is -0.
+        total_pause: pauses.iter().fold(0.0, |sum, one| sum + one),
         utilisation: (!main.spans().is_empty()).then(|| {
             let found = main.utilisation();
             WINDOWS_MS.map(|window| found.least(window * 1_000_000))
         }),
+        utilisations: utilisations(&main),
+        moments: moments(&main),
         steps,
         long_steps,
         pauses,
@@ -59,6 +61,35 @@ pub fn read(path: &Path) -> Result<Collections> {
             .collect(),
         broken_lines: broken,
     })
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 * 1e-9
+}
+
+/// The curve of utilisation: widths of windows, and the least share of the program in one.
+fn utilisations(of: &Process) -> Vec<[f64; 2]> {
+    let (first, last) = of.time();
+    let pauses = of.utilisation();
+    let windows = CURVE_MS.map(|window| window * 1_000_000).into_iter();
+    windows
+        .filter(|window| *window <= last - first && !of.spans().is_empty())
+        .map(|window| [seconds(window), pauses.least(window)])
+        .collect()
+}
+
+/// When the longest pauses began and how long they were, in the order of time.
+fn moments(of: &Process) -> Vec<[f64; 2]> {
+    let mut longest = of.spans().to_vec();
+    longest.sort_by_key(|span| std::cmp::Reverse(span.duration()));
+    longest.truncate(MOST_MOMENTS);
+    longest.sort_by_key(|span| span.start);
+    let (first, _) = of.time();
+    let at = |start: u64| seconds(start.saturating_sub(first));
+    let pairs = longest.iter();
+    pairs
+        .map(|span| [at(span.start), seconds(span.duration())])
+        .collect()
 }
 
 #[cfg(test)]
@@ -96,6 +127,38 @@ mod tests {
         assert!((read.phases["mark"] - 1400e-9).abs() < 1e-15);
         assert_eq!(read.allocated_bytes, 542);
         assert_eq!(read.broken_lines, 0);
+        // A run of 3,400 ns has no window of a millisecond.
+        assert_eq!(read.utilisations, Vec::<[f64; 2]>::new());
+        let moments = [[100e-9, 1100e-9], [3000e-9, 400e-9]];
+        for (found, expected) in read.moments.iter().flatten().zip(moments.iter().flatten()) {
+            assert!((found - expected).abs() < 1e-15);
+        }
+        assert_eq!(read.moments.len(), 2);
+        let spread = read.spread();
+        assert_eq!((spread[0][0], spread[10][0]), (0.0, 100.0));
+        assert!((spread[0][1] - 400e-9).abs() < 1e-15);
+        assert!((spread[10][1] - 1100e-9).abs() < 1e-15);
+    }
+
+    #[test]
+    fn of_many_pauses_the_longest_are_told_and_all_of_them_make_the_curves() {
+        let mut log = String::new();
+        for number in 1..=150_u64 {
+            let start = number * 10_000_000;
+            let took = 1_000_000 + number;
+            log += &format!(
+                "{{\"event\":\"stop-world\",\"pid\":1,\"collection\":{number},\"start_ns\":{start},\"duration_ns\":{took}}}\n\
+                 {{\"event\":\"resume-world\",\"pid\":1,\"collection\":{number},\"start_ns\":{},\"duration_ns\":0}}\n",
+                start + took
+            );
+        }
+        let read = read_text("many", &log);
+        assert_eq!((read.pauses.len(), read.moments.len()), (150, 100));
+        assert!(read.moments.is_sorted_by(|one, other| one[0] < other[0]));
+        assert!((read.moments[0][1] - 1_000_051e-9).abs() < 1e-15);
+        assert_eq!(read.utilisations[0], [0.001, 0.0]);
+        let of_10_ms = read.utilisations[3];
+        assert!((of_10_ms[0] - 0.01).abs() < 1e-9 && (of_10_ms[1] - 0.9).abs() < 1e-4);
     }
 
     /// A cycle stops the program twice, and for each of its steps; it is one collection.

@@ -66,6 +66,19 @@ struct Collector {
     broken_lines: u64,
     /// Seconds by phase; the installed library does not say.
     phase_s: BTreeMap<String, f64>,
+    /// How the pauses are spread.
+    pause_curves: PauseCurves,
+}
+
+/// Points of curves, in seconds.
+#[derive(Serialize)]
+struct PauseCurves {
+    /// When the longest ones began, and how long they were; the installed library does not say.
+    moments: Vec<[f64; 2]>,
+    /// Percents, and what so many of the pauses do not exceed.
+    spread: Vec<[f64; 2]>,
+    /// Windows, and the least share of the program in one; the installed library does not say.
+    utilisation: Vec<[f64; 2]>,
 }
 
 impl Line {
@@ -235,6 +248,11 @@ fn line_of(ready: &Ready, chosen: &arguments::Run, trial: &Trial, logged: bool) 
             allocated_bytes: found.allocated_bytes,
             broken_lines: found.broken_lines,
             phase_s: found.phases.clone(),
+            pause_curves: PauseCurves {
+                moments: found.moments.clone(),
+                spread: found.spread(),
+                utilisation: found.utilisations.clone(),
+            },
         }),
         printed: printed(&trial.stdout),
     }
