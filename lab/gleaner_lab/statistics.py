@@ -1,9 +1,9 @@
-"""Means, intervals and ratios, as the papers give them.
+"""Means, intervals and ratios.
 
-Two views of the same runs. `mean_of` is the papers': the mean of a cell with an interval by
-Student's t, taken relative to a baseline's mean. `paired_ratio` is ours: each round ran every
-configuration, so the ratio is taken round by round, its middle is the median, and its interval is
-Student's t on the logarithms, which is the same whichever side is on top.
+There is one ratio everywhere, `paired_ratio`: each round ran every configuration, so the ratio is
+taken round by round, its middle is the median, and its interval is Student's t on the logarithms.
+Both are the same whichever side is on top, and neither is ever negative. `ratio_of_means` is what
+the papers print, and stands only beside a paper's figure, under that name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -33,6 +34,13 @@ class Estimate:
             return math.inf
         return (self.high - self.low) / abs(self.value)
 
+    @property
+    def side(self) -> Literal["less", "more", "undecided"]:
+        """Of a ratio: on which side of 1 the whole interval lies."""
+        if self.runs < 2:
+            return "undecided"
+        return "less" if self.high < 1 else "more" if self.low > 1 else "undecided"
+
     def is_grey(self, above: float | None) -> bool:
         """A ratio too uncertain to be read, by the experiment's rule.
 
@@ -46,6 +54,18 @@ class Estimate:
 UNKNOWN = Estimate(math.nan, -math.inf, math.inf, 0)
 
 
+@cache
+def _quantile(confidence: float, runs: int) -> float:
+    """Student's t for an interval of so many runs."""
+    return float(stats.t.ppf((1 + confidence) / 2, runs - 1))
+
+
+def _margin(values: np.ndarray, confidence: float) -> float:
+    """Half of Student's interval of the mean of two values or more."""
+    deviation = float(np.std(values, ddof=1))
+    return _quantile(confidence, len(values)) * deviation / math.sqrt(len(values))
+
+
 def mean_of(values: Sequence[float], confidence: float) -> Estimate:
     """The mean with Student's interval; one value has no bound, none has no mean."""
     count = len(values)
@@ -54,57 +74,81 @@ def mean_of(values: Sequence[float], confidence: float) -> Estimate:
     mean = float(np.mean(values))
     if count == 1:
         return Estimate(mean, -math.inf, math.inf, 1)
-    margin = float(stats.t.ppf((1 + confidence) / 2, count - 1) * stats.sem(values))
+    margin = _margin(np.asarray(values, dtype=float), confidence)
     return Estimate(mean, mean - margin, mean + margin, count)
-
-
-def relative_mean(
-    values: Sequence[float], baseline: Sequence[float], confidence: float
-) -> Estimate:
-    """The mean over the baseline's mean; the interval is that of `values`, scaled.
-
-    This is what the papers draw: the baseline is a line at 1, its own spread is not shown.
-    """
-    unit = float(np.mean(baseline)) if baseline else 0.0
-    if unit == 0:
-        return UNKNOWN
-    estimate = mean_of(values, confidence)
-    return Estimate(estimate.value / unit, estimate.low / unit, estimate.high / unit, estimate.runs)
 
 
 def paired_ratio(top: Sequence[float], bottom: Sequence[float], confidence: float) -> Estimate:
     """The ratio of two series of the same rounds; rounds in which either is 0 tell no ratio."""
     if len(top) != len(bottom):
         raise ValueError(f"{len(top)} values cannot be paired with {len(bottom)}")
-    pairs = [(one, other) for one, other in zip(top, bottom, strict=True) if one > 0 and other > 0]
-    ratios = np.asarray([one / other for one, other in pairs])
+    above, below = np.asarray(top, dtype=float), np.asarray(bottom, dtype=float)
+    known = (above > 0) & (below > 0)
+    return ratio_of_rounds(above[known] / below[known], confidence)
+
+
+def ratio_of_rounds(ratios: Sequence[float] | np.ndarray, confidence: float) -> Estimate:
+    """What the ratios of rounds say together; a few rounds far off do not move the middle."""
     if len(ratios) == 0:
         return UNKNOWN
-    low, high = _log_interval(ratios, confidence)
-    return Estimate(float(np.median(ratios)), low, high, len(ratios))
+    logs = np.log(np.asarray(ratios, dtype=float))
+    return _around(float(np.median(logs)), logs, confidence)
+
+
+def _around(middle: float, logs: np.ndarray, confidence: float) -> Estimate:
+    """The middle of logarithms with the interval of their mean, widened to hold the middle."""
+    if len(logs) < 2:
+        return Estimate(math.exp(middle), 0.0, math.inf, len(logs))
+    mean, margin = float(np.mean(logs)), _margin(logs, confidence)
+    low, high = min(mean - margin, middle), max(mean + margin, middle)
+    return Estimate(math.exp(middle), math.exp(low), math.exp(high), len(logs))
+
+
+def ratio_of_means(
+    values: Sequence[float], baseline: Sequence[float], confidence: float
+) -> Estimate:
+    """The mean over the baseline's mean, as the papers print it, with an interval on logarithms.
+
+    The variance of the logarithm of a mean is that of the mean over its square, and both sides
+    have one.
+    """
+    top, bottom = (np.asarray(side, dtype=float) for side in (values, baseline))
+    if min(len(top), len(bottom)) == 0 or min(np.mean(top), np.mean(bottom)) <= 0:
+        return UNKNOWN
+    ratio, runs = float(np.mean(top) / np.mean(bottom)), min(len(top), len(bottom))
+    if runs < 2:
+        return Estimate(ratio, 0.0, math.inf, runs)
+    errors = [float(np.std(side, ddof=1) / np.mean(side)) for side in (top, bottom)]
+    whole = math.hypot(errors[0] / math.sqrt(len(top)), errors[1] / math.sqrt(len(bottom)))
+    margin = _quantile(confidence, runs) * whole
+    return Estimate(ratio, ratio * math.exp(-margin), ratio * math.exp(margin), runs)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
     """The geometric mean; not a number when there is none."""
-    return float(stats.gmean(values)) if len(values) else math.nan
+    return float(np.exp(np.mean(np.log(values)))) if len(values) else math.nan
 
 
 def geometric_mean_of(ratios: Sequence[float], confidence: float) -> Estimate:
     """The geometric mean of ratios, with the interval of their spread."""
-    if not ratios:
+    if not len(ratios):
         return UNKNOWN
-    low, high = _log_interval(np.asarray(ratios, dtype=float), confidence)
-    return Estimate(geometric_mean(ratios), low, high, len(ratios))
+    logs = np.log(np.asarray(ratios, dtype=float))
+    return _around(float(np.mean(logs)), logs, confidence)
 
 
 def geometric_mean_of_set(rounds: Sequence[Mapping[int, float]], confidence: float) -> Estimate:
-    """The geometric mean over workloads that are given, round by round, with the rounds' interval.
+    """The geometric mean over workloads that are given, with the rounds' interval.
 
-    Each workload has its ratios by round. A round counts in which all have one.
+    Each workload has its ratios by round; the mean is over its middle ones. The interval is that
+    of the means round by round, of the rounds in which all workloads have a ratio.
     """
-    common = set.intersection(*(set(ratios) for ratios in rounds)) if rounds else set()
-    means = [geometric_mean([ratios[number] for ratios in rounds]) for number in sorted(common)]
-    return geometric_mean_of(means, confidence)
+    if not rounds or not all(rounds):
+        return UNKNOWN
+    common = set.intersection(*(set(ratios) for ratios in rounds))
+    logs = np.log([[ratios[number] for number in sorted(common)] for ratios in rounds])
+    middles = [np.median(np.log(list(ratios.values()))) for ratios in rounds]
+    return _around(float(np.mean(middles)), np.mean(logs, axis=0), confidence)
 
 
 def mean_of_set(means: Sequence[Estimate]) -> Estimate:
@@ -114,14 +158,6 @@ def mean_of_set(means: Sequence[Estimate]) -> Estimate:
     value = float(np.mean([mean.value for mean in means]))
     margin = math.hypot(*((mean.high - mean.low) / 2 for mean in means)) / len(means)
     return Estimate(value, value - margin, value + margin, min(mean.runs for mean in means))
-
-
-def _log_interval(ratios: np.ndarray, confidence: float) -> tuple[float, float]:
-    if len(ratios) < 2:
-        return 0.0, math.inf
-    logs = np.log(ratios)
-    margin = stats.t.ppf((1 + confidence) / 2, len(logs) - 1) * stats.sem(logs)
-    return float(np.exp(np.mean(logs) - margin)), float(np.exp(np.mean(logs) + margin))
 
 
 #: More rounds than anybody makes: a bar that needs more cannot be decided so.
@@ -186,9 +222,11 @@ def rounds_to_decide(
     scale = math.log if is_ratio else float
     low, high = scale(estimate.low), scale(estimate.high)
     distance = abs((low + high) / 2 - scale(bar))
-    quantile = lambda runs: float(stats.t.ppf((1 + confidence) / 2, runs - 1))  # noqa: E731
-    deviation = (high - low) / 2 * math.sqrt(estimate.runs) / quantile(estimate.runs)
-    decides = lambda runs: quantile(runs) * deviation <= distance * math.sqrt(runs)  # noqa: E731
+    deviation = (high - low) / 2 * math.sqrt(estimate.runs) / _quantile(confidence, estimate.runs)
+
+    def decides(runs: int) -> bool:
+        return _quantile(confidence, runs) * deviation <= distance * math.sqrt(runs)
+
     if not decides(MOST_ROUNDS):
         return None
     least, most = estimate.runs, MOST_ROUNDS

@@ -183,7 +183,7 @@ def test_a_bar_of_a_set_has_the_interval_of_rounds_and_counts_rounds_of_all_work
     both, spread, alone = analysis.judge(frame, Experiment.model_validate(document))
     assert both.what == "geometric mean of these 2"
     assert both.estimate.runs == 3
-    assert both.estimate.value == pytest.approx((1.0 * 1.025**0.5 * 1.04**0.5) ** (1 / 3))
+    assert both.estimate.value == pytest.approx(((0.25 * 0.26) ** 0.5 * 4.0) ** 0.5)
     assert both.verdict.word == "met"
     assert spread.verdict.word == "undecided"
     assert alone.estimate.runs == 4
@@ -196,7 +196,7 @@ def test_a_row_that_rounds_decide_is_not_grey_however_much_the_machine_drifts():
         *rounds("m", "a", "other", [seconds * 0.8 for seconds in drifting]),
     )
     line = find(analysis.lines_of(frame, experiment_of()), variant="other")
-    assert line.relative.width > 0.2
+    assert line.mean.width > 0.2
     assert line.ratio.high < 1
     assert not line.grey
 
