@@ -10,7 +10,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -26,7 +25,7 @@ from ruamel.yaml import YAML
 from gleaner_lab import __version__ as VERSION
 from gleaner_lab import experiment as experiments
 from gleaner_lab import machine, report, runner, workload
-from gleaner_lab.analysis import failures_of, judge, lines_of, status_of
+from gleaner_lab.analysis import Grouped, failures_of, lines_of, status_of
 from gleaner_lab.build import build_of, differences
 from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.executors import Cluster, Here
@@ -266,47 +265,17 @@ def progress_bar() -> Iterator[Bar]:
 
 
 def summarise(results: ResultSet, experiment: Experiment, page: Path) -> int:
-    """Prints the verdicts and where the report is; the exit status is `analysis.status_of`."""
+    """Prints the answers and where the report is; the exit status is `analysis.status_of`."""
     frame = results.table()
     failures = failures_of(frame)
     for _, one in failures.head(10).iterrows():
         console.print(f"[red]{one['key']}[/red]: {one['problem']}", highlight=False, soft_wrap=True)
     if len(failures) > 10:
         console.print(f"... and {len(failures) - 10} more runs failed; the report lists them")
-    side_by_side(frame, experiment)
-    judged = judge(frame, experiment, results.machines())
-    colours = {"met": "green", "violated": "red", "undecided": "yellow"}
-    for one in judged:
-        colour, word = colours[one.verdict.word], one.verdict.word
-        text = f"{one.bar.shown}, {one.what}: {one.verdict.reason}"
-        console.print(f"[{colour}]{word}[/{colour}]: {text}", soft_wrap=True)
+    grouped = Grouped(frame, experiment)
+    report.show(console, grouped, results.machines())
     console.print(f"report: {page}", soft_wrap=True)
-    return status_of(judged, len(failures))
-
-
-def side_by_side(frame: pd.DataFrame, experiment: Experiment) -> None:
-    """Prints the configurations of each workload beside each other, where that is readable."""
-    lines = [line for line in lines_of(frame, experiment) if not line.control]
-    groups = list(dict.fromkeys((line.machine, line.group) for line in lines))
-    variants = list(experiment.variants())
-    if len(groups) > 4 or len(variants) > 4:
-        return
-    for key in groups:
-        found = {line.variant: line for line in lines if (line.machine, line.group) == key}
-        base = found.get(experiment.statistics.baseline)
-        table = Table(f"{key[1]}, medians", *variants, title_justify="left")
-        for name, (label, show) in report.UNITS.items():
-            cells = []
-            for variant in variants:
-                value = found[variant].medians.get(name) if variant in found else None
-                cell = "" if value is None else show(value)
-                if value is not None and base is not None and variant != base.variant:
-                    unit = base.medians.get(name)
-                    cell += f"  ({value / unit:.2f})" if unit else ""
-                cells.append(cell)
-            if any(cells):
-                table.add_row(label, *cells)
-        console.print(table)
+    return status_of(grouped.judged(results.machines()), len(failures))
 
 
 # ---- heap sizes ----
@@ -504,10 +473,10 @@ def compare(before: Path, after: Path) -> int:
     table = Table("cell", "before", "after", "after / before")
     for key in shared:
         first, second = lines[0][key], lines[1][key]
-        rounds = min(first.mean.runs, second.mean.runs)
+        rounds = sorted(first.values.keys() & second.values.keys())
         ratio = paired_ratio(
-            _values(sets[1], second.keys, other)[:rounds],
-            _values(sets[0], first.keys, one)[:rounds],
+            [second.values[number] for number in rounds],
+            [first.values[number] for number in rounds],
             one.statistics.confidence,
         )
         table.add_row(
@@ -521,9 +490,3 @@ def compare(before: Path, after: Path) -> int:
         "The result sets were not made in the same rounds: drift between them counts as change."
     )
     return 0
-
-
-def _values(results: ResultSet, keys: tuple[str, ...], experiment: Experiment) -> list[float]:
-    metric = experiment.statistics.metric
-    found = {record["key"]: record for record in results.records()}
-    return [found[key]["values"][metric] for key in keys]

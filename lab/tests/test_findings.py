@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from test_report import PROBE, open_page
+from screens import SCHEMES, look
 
 from gleaner_lab import cli, workload
 from gleaner_lab import experiment as experiments
@@ -409,16 +409,12 @@ def out(tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize("width", [1400, 700])
-def test_the_page_opens_fits_and_nothing_overlaps(out, tmp_path, width):
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_page_opens_fits_and_nothing_overlaps(out, tmp_path, scheme):
     text = (out / "findings.html").read_text()
     assert "(counted and modelled)" in re.search("<h1>.*</h1>", text)[0]
-    probed = tmp_path / "probed.html"
-    probed.write_text(text.replace("</body>", PROBE + "</body>"))
-    dom = open_page(probed, tmp_path / "profile", f"--window-size={width},1000", "--dump-dom")
-    found = re.search(r'<pre id="probe">(.*?)</pre>', dom, re.DOTALL)
-    assert found is not None, "the page did not load"
-    assert found[1] == "nothing"
+    found, _, _ = look(out / "findings.html", scheme, tmp_path)
+    assert found == []
 
 
 def test_pictures_and_tables_say_where_their_figures_are_from(out):

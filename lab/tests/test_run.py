@@ -41,7 +41,7 @@ def test_an_experiment_from_its_file_to_its_report(tmp_path, capsys):
     assert len(lines) == 2 * 3
     gleaner = [line for line in lines if line.variant == "gleaner"]
     assert all(0.75 < line.ratio.value < 0.85 for line in gleaner)
-    assert all(line.ratio.runs == 6 and len(line.keys) == 6 for line in gleaner)
+    assert all(line.ratio.runs == 6 and len(line.values) == 6 for line in gleaner)
     control = [line for line in lines if line.control]
     assert all(0.95 < line.ratio.value < 1.05 for line in control)
     prints = next(line for line in gleaner if line.workload == "prints")

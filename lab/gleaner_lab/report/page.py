@@ -4,67 +4,64 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from matplotlib.figure import Figure
 
 from gleaner_lab import analysis, build, counters, positions
 from gleaner_lab import experiment as experiments
+from gleaner_lab.analysis import Grouped, Line
+from gleaner_lab.answers import Answer, answers, noises_of, what_carries
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure
 from gleaner_lab.metrics import DISTRIBUTION
-from gleaner_lab.numa import collection, locality
-from gleaner_lab.report import beside, figures
+from gleaner_lab.report import beside, figures, pauses
+from gleaner_lab.report.figures import Drawing
 from gleaner_lab.runner import tasks_of
 from gleaner_lab.statistics import Estimate
 from gleaner_lab.store import ResultSet
+from gleaner_lab.units import UNITS, label, spoken
 
-#: Names of values with their unit and how they are shown.
-UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "wall_s": ("wall time, s", lambda value: f"{value:.3f}"),
-    "cpu_s": ("processor time, s", lambda value: f"{value:.3f}"),
-    "mutator_s": ("mutator time, s", lambda value: f"{value:.3f}"),
-    "peak_kb": ("peak memory, MB", lambda value: f"{value / 1024:.1f}"),
-    "allocated_bytes": ("allocated, MB", lambda value: f"{value / 2**20:.0f}"),
-    "collections": ("collections", lambda value: f"{value:.0f}"),
-    "longest_pause_s": ("longest pause, ms", lambda value: f"{value * 1e3:.1f}"),
-    "total_pause_s": ("all pauses, ms", lambda value: f"{value * 1e3:.0f}"),
-    "pauses": ("pauses", lambda value: f"{value:.0f}"),
-    "pause_median_s": ("median pause, ms", lambda value: f"{value * 1e3:.2f}"),
-    "pause_99_s": ("99 of 100 pauses, ms", lambda value: f"{value * 1e3:.1f}"),
-    "utilisation_50_ms": ("least utilisation of 50 ms", lambda value: f"{value:.2f}"),
-    "utilisation_200_ms": ("least utilisation of 200 ms", lambda value: f"{value:.2f}"),
-    "steps": ("steps", lambda value: f"{value:.0f}"),
-    "long_steps_share": ("long steps, share", lambda value: f"{value:.3f}"),
-    **{name: (name, lambda value: f"{value:.3f}") for name in locality.METRICS},
-    **{name: (name, lambda value: f"{value:.0f}") for name in collection.METRICS},
-}
+#: Answers that stand on the first screen; the others are behind a click.
+FIRST = 6
+#: What there is to say of the plot of pauses.
+PAUSES = (
+    "Each pause of the first round, as high as it is long; how many pauses were no longer; the "
+    "least share that the program had for itself in any window of a given width. The curves are "
+    "medians of the rounds."
+)
 
 
 def estimate(value: Estimate) -> str:
     """A ratio with its interval."""
-    if value.runs == 0 or math.isnan(value.value):
+    if math.isnan(value.value):
         return "no rounds to compare"
-    if not math.isfinite(value.high):
+    if value.runs < 2 or not math.isfinite(value.high):
         return f"{value.value:.3f}"
     return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
 
 
 def write(results: ResultSet) -> Path:
     """Writes report.html and its PNG files into the result set; returns the page."""
-    experiment, frame = _read(results)
-    lines = analysis.lines_of(frame, experiment)
-    drawings = _draw(results, experiment, frame, lines)
+    grouped = _read(results)
+    found = _figures(results, grouped)
+    drawn = _Drawn(results.path)
     text = template("page.html.j2", escape=True).render(
-        **_figures(results, experiment, frame, lines),
-        drawings=drawings,
-        machines=results.machines(),
-        runs=_runs(frame),
+        **found,
+        first=FIRST,
+        summary=_summary(drawn, grouped.experiment, found["answers"]),
+        drawings=_drawings(drawn, grouped),
+        besides=[
+            [Drawing(figures.svg(one)) for one in figures.beside(table)]
+            for table in found["beside"]
+        ],
+        classes=_classes,
+        runs=list(_runs(grouped.frame)),
         source=results.experiment.read_text(),
     )
     page = results.path / "report.html"
@@ -74,32 +71,31 @@ def write(results: ResultSet) -> Path:
 
 def markdown(results: ResultSet) -> str:
     """The tables of the report, for a page of documentation."""
-    experiment, frame = _read(results)
-    lines = analysis.lines_of(frame, experiment)
+    grouped = _read(results)
     return template("tables.md.j2", escape=False).render(
-        **_figures(results, experiment, frame, lines),
-        machines=results.machines(),
-        started=frame["started"].min()[:10],
+        **_figures(results, grouped),
+        started=grouped.frame["started"].min()[:10],
+        positions=positions.curves(grouped.frame, grouped.experiment),
         baselines={
             (line.machine, line.group): line
-            for line in lines
-            if line.variant == experiment.statistics.baseline and not line.control
+            for line in grouped.lines()
+            if line.variant == grouped.experiment.statistics.baseline and not line.control
         },
     )
 
 
-def _shown(experiment: Experiment, lines: list[analysis.Line]) -> list[str]:
+def _shown(experiment: Experiment, lines: list[Line]) -> list[str]:
     """The values whose medians are shown."""
     wanted = [*(set(UNITS) - set(DISTRIBUTION)), *experiment.statistics.shown]
     known = {name for line in lines for name in line.medians}
     return [name for name in UNITS if name in wanted and name in known]
 
 
-def _read(results: ResultSet) -> tuple[Experiment, pd.DataFrame]:
+def _read(results: ResultSet) -> Grouped:
     frame = results.table()
     if frame.empty:
         raise Failure(f"{results.path} has no runs yet: gleaner-lab resume {results.path}")
-    return experiments.read(results.experiment), frame
+    return Grouped(frame, experiments.read(results.experiment))
 
 
 def template(name: str, *, escape: bool) -> Template:
@@ -111,20 +107,24 @@ def template(name: str, *, escape: bool) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["estimate"] = estimate
+    # A line is broken before an interval, never in it.
+    environment.filters["estimate"] = (
+        (lambda value: estimate(value).replace(", ", ",\u00a0")) if escape else estimate
+    )
     return environment.get_template(name)
 
 
-def _figures(
-    results: ResultSet, experiment: Experiment, frame: pd.DataFrame, lines: list[analysis.Line]
-) -> dict[str, Any]:
+def _figures(results: ResultSet, grouped: Grouped) -> dict[str, Any]:
     """What both forms of the report show."""
-    metrics = experiment.statistics.metrics
-    by_metric = {metric: analysis.lines_of(frame, experiment, metric) for metric in metrics}
+    experiment, frame, lines = grouped.experiment, grouped.frame, grouped.lines()
+    metrics, machines = experiment.statistics.metrics, results.machines()
+    by_metric = {metric: grouped.lines(metric) for metric in metrics}
     return {
         "experiment": experiment,
-        "variants": experiment.variants(),
-        "judged": analysis.judge(frame, experiment, results.machines()),
+        "machines": machines,
+        "answers": answers(grouped, machines),
+        "noises": noises_of(grouped),
+        "judged": grouped.judged(machines),
         "lines": lines,
         "metrics": metrics,
         "ratios": {
@@ -133,6 +133,7 @@ def _figures(
         "means": {
             metric: analysis.means_of(found, experiment) for metric, found in by_metric.items()
         },
+        "carries": what_carries,
         "names": _shown(experiment, lines),
         "units": UNITS,
         "label": label,
@@ -149,8 +150,7 @@ def _figures(
         "expected": len(tasks_of(experiment, list(cells_of(experiment)))),
         "counts": analysis.counts_of(frame),
         "limits": counters.LIMITS[experiment.counters],
-        "beside": beside.tables(frame, experiment),
-        "positions": positions.curves(frame, experiment),
+        "beside": beside.tables(grouped),
     }
 
 
@@ -179,13 +179,6 @@ def _named(results: ResultSet, frame: pd.DataFrame) -> list[str]:
     return [f"{file} {digest}" for file, digest in builds[0].items() if "/" not in file]
 
 
-def label(metric: str) -> str:
-    """A metric as people call it, without its unit."""
-    if metric.startswith("phase.") and metric.endswith("_s"):
-        return f"{metric[6:-2]} phase"
-    return UNITS[metric][0].split(",")[0] if metric in UNITS else metric
-
-
 def _heaps(results: ResultSet) -> dict[str, str]:
     """The heap sizes that were searched for, in words, by what they are of."""
     found = {}
@@ -202,47 +195,92 @@ def _heaps(results: ResultSet) -> dict[str, str]:
     return found
 
 
-def _draw(
-    results: ResultSet, experiment: Experiment, frame: pd.DataFrame, lines: list[analysis.Line]
-) -> list[tuple[str, str]]:
-    """The plots as (heading, SVG); PNG files of the same beside the page."""
-    metric = experiment.statistics.metric
-    found = []
-    for machine in dict.fromkeys(line.machine for line in lines):
-        part = [line for line in lines if line.machine == machine]
-        figure = figures.ratios(part, experiment.statistics.baseline, label(metric))
-        found.append((f"{label(metric)}, by workload", "ratios", figure))
-    canary = analysis.drift_of(frame, metric)
-    if len(canary) > 1:
-        found.append(("The machine's own drift", "drift", figures.drift(canary, metric)))
-    if accesses := positions.curves(frame, experiment):
-        heading = "Accesses to arrays by position, after Figure 2 of PLDI 2010"
-        found.append((heading, "positions", figures.positions(accesses)))
-    drawings = []
-    for number, (heading, name, figure) in enumerate(found, start=1):
-        figures.save_png(figure, str(results.path / f"{number}-{name}.png"))
-        drawings.append((heading, figures.svg(figure)))
-        plt.close(figure)
-    return drawings
+def _classes(line: Line, before: Any) -> str:
+    """How a row of a table looks: grey where nothing can be read, with a line above a group."""
+    is_first = not isinstance(before, Line) or before.group != line.group
+    return " ".join(name for name, has in (("grey", line.grey), ("first", is_first)) if has)
 
 
-def _runs(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each run with its command, for readers who want to repeat or doubt it."""
-    found = []
-    for record in frame.to_dict("records"):
-        values = {
-            name.removeprefix("values."): value
-            for name, value in record.items()
-            if name.startswith("values.") and not pd.isna(value)
-        }
-        command = record.get("command")
-        found.append(
-            {
-                "key": record["key"],
-                "started": record["started"],
-                "machine": record["machine"],
-                "values": {name: values[name] for name in UNITS if name in values},
-                "command": " ".join(json.loads(command)) if isinstance(command, str) else "",
-            }
+# ---- drawings ----
+
+
+class _Drawn:
+    """The plots of a page. Those that documents show are PNG files beside it, too, with numbers."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.number = 0
+
+    def drawing(self, name: str, figure: Figure, caption: str = "") -> Drawing:
+        """The plot as the page shows it, and as a file."""
+        self.number += 1
+        figures.save_png(figure, str(self.directory / f"{self.number}-{name}.png"))
+        return Drawing(figures.svg(figure), caption)
+
+
+def _summary(drawn: _Drawn, experiment: Experiment, found: list[Answer]) -> list[Drawing]:
+    """The plot of the answers about the metric that counts, one for each machine."""
+    metric, baseline = experiment.statistics.metric, experiment.statistics.baseline
+    chosen = [one for one in found if one.metric == metric and not one.is_bar and one.rows]
+    are_one_metric = all(len(one.rows) == 1 for one in chosen)
+    axis = f"{spoken(metric)}, ratio to {baseline}" if are_one_metric else f"ratio to {baseline}"
+    return [
+        drawn.drawing(
+            "ratios",
+            figures.summary(
+                [row for one in chosen if one.machine == machine for row in one.rows],
+                axis,
+            ),
+            "Left of 1 is less. Bars: the interval of rounds. Dots: the workloads of a mean.",
         )
+        for machine in dict.fromkeys(one.machine for one in chosen)
+    ]
+
+
+def _drawings(drawn: _Drawn, grouped: Grouped) -> list[tuple[str, list[Drawing]]]:
+    """The other plots, under their headings."""
+    experiment, metric = grouped.experiment, grouped.experiment.statistics.metric
+    found = []
+    screens = figures.screens(grouped.lines(), experiment.statistics.baseline)
+    axis = f"{spoken(metric)}, ratio to {experiment.statistics.baseline}"
+    parts = [Drawing(figures.svg(figures.forest(one, axis)), one.caption) for one in screens]
+    if parts:
+        found.append((f"{spoken(metric).capitalize()}, case by case", parts))
+    for heading, figure in pauses.drawings(grouped):
+        found.append((heading, [Drawing(figures.svg(figure), PAUSES)]))
+    canary = analysis.drift_of(grouped.frame, metric)
+    if len(canary) > 1:
+        drift = drawn.drawing("drift", figures.drift(canary, metric))
+        found.append(("The machine's own drift", [drift]))
+    if accesses := positions.curves(grouped.frame, experiment):
+        heading = "Accesses to arrays by position, after Figure 2 of PLDI 2010"
+        found.append((heading, [drawn.drawing("positions", figures.positions(accesses))]))
     return found
+
+
+# ---- runs ----
+
+
+def _runs(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The runs of each cell with its command, for readers who want to repeat or doubt them."""
+    texts = _texts(frame)
+    commands = frame["command"] if "command" in frame else pd.Series("", frame.index)
+    rows = zip(frame["key"], frame["started"], frame["machine"], commands, texts, strict=True)
+    by_cell: dict[tuple[str, str], dict[str, Any]] = {}
+    for key, started, machine, command, text in rows:
+        name = (machine, key.rpartition(" | ")[0])
+        words = " ".join(json.loads(command)) if isinstance(command, str) and command else ""
+        cell = by_cell.setdefault(name, {"machine": machine, "command": words, "runs": []})
+        cell["runs"].append({"key": key, "started": started, "text": text})
+    yield from by_cell.values()
+
+
+def _texts(frame: pd.DataFrame) -> list[str]:
+    """The values of each run in words."""
+    parts: list[list[str]] = [[] for _ in range(len(frame))]
+    for name, (heading, show) in UNITS.items():
+        if f"values.{name}" in frame:
+            for part, value in zip(parts, frame[f"values.{name}"], strict=True):
+                if value is not None and not math.isnan(value):
+                    part.append(f"{heading} {show(value)}")
+    return ["; ".join(part) for part in parts]
