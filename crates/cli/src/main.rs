@@ -14,6 +14,7 @@ mod heap;
 mod inherited;
 mod inputs;
 mod inspect;
+mod launch;
 mod library;
 mod loader;
 mod options;
