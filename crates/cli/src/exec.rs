@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::inherited;
 use crate::launch::{Launch, quoted};
 use crate::options::{self, Effective};
+use crate::outputs;
 
 /// Runs `gleaner exec`; returns only if the program could not be started, or was not to be.
 pub(crate) fn run(args: ExecArgs) -> Result<(), Failure> {
@@ -118,28 +119,17 @@ fn check_files(args: &ExecArgs, options: &Options) -> Result<(), Failure> {
 
 /// Refuses a snapshot that cannot be written, before the program has run for it.
 fn check_snapshot(snapshot: Option<&str>) -> Result<(), Failure> {
-    let Some(path) = snapshot.map(Path::new) else {
-        return Ok(());
-    };
-    let shown = path.display();
-    if path.is_dir() {
-        return Err(Failure::usage(format_args!(
-            "the snapshot {shown} cannot be written: it is a directory; name a file in it"
-        )));
+    match snapshot.map(Path::new) {
+        // Only the process knows the name of a directory with a % in it.
+        Some(path) if !is_pattern(path.parent()) => {
+            outputs::check(path, "the snapshot", "--snapshot")
+        }
+        _ => Ok(()),
     }
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    if directory.as_os_str().as_bytes().contains(&b'%') {
-        return Ok(()); // Only the process knows its name.
-    }
-    rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).map_err(|error| {
-        Failure::usage(format_args!(
-            "the snapshot {shown} cannot be written: {}: {error}. Name another file with --snapshot FILE",
-            directory.display()
-        ))
-    })
+}
+
+fn is_pattern(directory: Option<&Path>) -> bool {
+    directory.is_some_and(|directory| directory.as_os_str().as_bytes().contains(&b'%'))
 }
 
 /// An empty log that was not there before: removed again unless this process becomes the program, which drops nothing.

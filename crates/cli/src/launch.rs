@@ -51,8 +51,20 @@ impl Launch {
         })
     }
 
+    /// The program on the libgc that it uses by itself, also where Gleaner is preloaded into everything.
+    pub(crate) fn on_stock(&self) -> Command {
+        let before = std::env::var_os(PRELOAD).unwrap_or_default();
+        let others = others(&self.library, &before);
+        let mut command = self.command();
+        match others.is_empty() {
+            true => command.env_remove(PRELOAD),
+            false => command.env(PRELOAD, others.join(OsStr::new(":"))),
+        };
+        command
+    }
+
     /// The program as the shell would start it.
-    pub(crate) fn command(&self) -> Command {
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.arg0(&self.words[0]).args(&self.words[1..]);
         command
@@ -121,16 +133,19 @@ fn check_uses_libgc(path: &Path, program: Program, loader: &Loader) -> Result<()
 
 /// The list of preloads with `library` first and once.
 fn preload(library: &Path, before: Option<OsString>) -> OsString {
-    let library = library.as_os_str();
-    let mut list = library.to_os_string();
     let before = before.unwrap_or_default();
-    for item in before.as_bytes().split(|byte| b": ".contains(byte)) {
-        if !item.is_empty() && item != library.as_bytes() {
-            list.push(":");
-            list.push(OsStr::from_bytes(item));
-        }
-    }
-    list
+    let mut list = vec![library.as_os_str()];
+    list.extend(others(library, &before));
+    list.join(OsStr::new(":"))
+}
+
+/// The items of a list of preloads but for `library`.
+fn others<'a>(library: &Path, list: &'a OsStr) -> Vec<&'a OsStr> {
+    list.as_bytes()
+        .split(|byte| b": ".contains(byte))
+        .filter(|item| !item.is_empty() && *item != library.as_os_str().as_bytes())
+        .map(OsStr::from_bytes)
+        .collect()
 }
 
 /// The options of AddressSanitizer's runtime, so that it lets programs start that are built with it, also those that the
