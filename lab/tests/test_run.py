@@ -634,8 +634,8 @@ def test_output_that_cannot_be_written_is_no_traceback(how):
     ("words", "said"),
     [
         (["show", "{binary}"], "it is not text in UTF-8"),
-        (["run", "demo", "--out", "{out}", "--bench", "/tmp"], "/tmp is no program"),
-        (["run", "demo", "--out", "{out}", "--scheduler", "x"], "no Dask scheduler at x"),
+        (["run", "minheap", "--out", "{out}", "--bench", "/tmp"], "/tmp is no program"),
+        (["run", "minheap", "--out", "{out}", "--scheduler", "x"], "no Dask scheduler at x"),
     ],
 )
 def test_wrong_words_are_no_traceback_and_leave_nothing_behind(tmp_path, capsys, words, said):

@@ -187,7 +187,7 @@ fn advice(found: &Found) -> Option<String> {
     })
 }
 
-/// What to type next, a line each: how to use what is faster, and how to try what is advised.
+/// What to type next, a line each: how to use what is faster, to try what is advised, and to see more.
 pub(super) fn commands(found: &Found, program: &[OsString]) -> String {
     let own = &found.sides[OWN];
     let words: Vec<String> = program
@@ -206,6 +206,10 @@ pub(super) fn commands(found: &Found, program: &[OsString]) -> String {
             own.trial_of(option)
         );
     }
+    text += &format!(
+        "To see it:  gleaner exec {}--log gc.jsonl -- {program} && gleaner report gc.jsonl\n",
+        own.words()
+    );
     text
 }
 

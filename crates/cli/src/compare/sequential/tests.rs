@@ -7,7 +7,7 @@ use crate::compare::statistics::paired_ratio;
 const COMPARISONS: usize = 1_000;
 const MOST_WRONG: usize = COMPARISONS * 7 / 100;
 /// Rounds for which a comparison has time.
-const ROUNDS: usize = 140;
+const ROUNDS: usize = 93;
 
 /// Numbers as if at random, the same in each run (Marsaglia's xorshift).
 struct Random(u64);
