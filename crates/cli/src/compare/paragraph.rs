@@ -22,6 +22,7 @@ pub(super) fn text(found: &Found) -> String {
     let sentences = [
         headline(found),
         undecided(found),
+        processor(found),
         noise(found),
         output(found),
         unknown_pauses(found),
@@ -101,6 +102,23 @@ fn undecided(found: &Found) -> Option<String> {
             "{why}, and no number of rounds that is worth waiting for would decide: choose a quieter machine, or a run \
              that takes longer."
         ),
+    })
+}
+
+/// What processor time says where time decides nothing: others on the machine take little of it.
+fn processor(found: &Found) -> Option<String> {
+    let ratio = found.quantity(|run| run.cpu)?.ratio?;
+    let word = match Verdict::of(&ratio) {
+        Verdict::Faster => "less",
+        Verdict::Slower => "more",
+        Verdict::Same | Verdict::Undecided => return None,
+    };
+    let [own, baseline] = &found.sides;
+    (found.verdict() == Verdict::Undecided).then(|| {
+        format!(
+            "Of processor time, which noise changes less, {own} takes {word} than {baseline}: {}.",
+            interval(&ratio)
+        )
     })
 }
 

@@ -145,6 +145,14 @@ proptest! {
         let is_decided = is_same || is_faster || is_slower;
         prop_assert_eq!(says("Undecided"), !is_decided);
         prop_assert!(!says("would decide") || !is_decided);
+        let row = numbers.lines().find(|line| line.trim_start().starts_with("processor time"));
+        let processor = row.and_then(|row| intervals(row).first().copied());
+        for (words, is_so) in [
+            ("takes less than", processor.is_some_and(|[_, _, high]| high < 1.0)),
+            ("takes more than", processor.is_some_and(|[_, low, _]| low > 1.0)),
+        ] {
+            prop_assert!(!says(words) || is_so && !is_decided, "{numbers}{sentences}");
+        }
     }
 
     #[test]

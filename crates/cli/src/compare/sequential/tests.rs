@@ -37,7 +37,7 @@ impl Random {
 /// What a run takes beyond its own time, as a logarithm; the place of the run among all is given.
 type Noise = fn(&mut Random, usize) -> f64;
 
-const NOISES: [(&str, Noise); 7] = [
+const NOISES: [(&str, Noise); 8] = [
     ("a quiet machine", |random, _| 0.02 * random.normal()),
     ("a noisy machine", |random, _| 0.15 * random.normal()),
     ("skewed noise", |random, _| 0.1 * random.exponential()),
@@ -46,6 +46,9 @@ const NOISES: [(&str, Noise); 7] = [
     }),
     ("two speeds", |random, _| {
         0.4 * random.chance(0.5) + 0.01 * random.normal()
+    }),
+    ("a speed that lasts for some runs", |random, place| {
+        0.4 * f64::from(u8::from(place / 7 % 2 == 1)) + 0.01 * random.normal()
     }),
     ("rare disturbances", |random, _| {
         random.chance(0.05) + 0.01 * random.normal()
