@@ -11,6 +11,11 @@ use super::statistics::{Estimate, median, paired_ratio, span};
 /// A number for each side: for the one that is asked about, and for the baseline.
 pub(super) type Both<T> = [T; 2];
 
+/// The places of the two.
+pub(super) const OWN: usize = 0;
+/// See [`OWN`].
+pub(super) const BASELINE: usize = 1;
+
 /// The numbers of one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Figures {

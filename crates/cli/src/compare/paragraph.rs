@@ -4,12 +4,11 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::found::{Ending, Found, Outputs};
+use super::found::{BASELINE, Ending, Found, OWN, Outputs};
 use super::pauses::Pauses;
-use super::sequential::{SAME, Verdict};
+use super::sequential::{FIRST_LOOK, SAME, Verdict};
 use super::side::Side;
 use super::statistics::{Estimate, rounds_to_decide};
-use super::{BASELINE, OWN};
 use crate::launch::quoted;
 use crate::words::{counted, time, wrapped};
 
@@ -93,7 +92,7 @@ fn undecided(found: &Found) -> Option<String> {
     // That many, looked at once.
     Some(match rounds_to_decide(&own, &baseline, 0.95, SAME) {
         Some(rounds) => {
-            let rounds = rounds.max(found.rounds.len() + 1).max(super::FIRST_LOOK);
+            let rounds = rounds.max(found.rounds.len() + 1).max(FIRST_LOOK);
             let takes = seconds(rounds as f64 * found.round_takes);
             format!("{why}: about {rounds} rounds would decide, in {takes} (--rounds {rounds}).")
         }

@@ -1,7 +1,7 @@
 //! When to look, and what an interval decides.
 //!
-//! Who looks after each round and stops when an interval at 95 % decides is wrong far more often than in 5 % of the
-//! comparisons. So there are at most [`LOOKS`] looks, after numbers of rounds that are fixed beforehand, each half as many
+//! A comparison that looked after each round, and stopped at the first interval at 95 % that decides, would be wrong far more
+//! often than in 5 % of all cases. So there are at most [`LOOKS`] looks, after numbers of rounds that are fixed beforehand, each half as many
 //! again; and each look takes an interval at 1 - 0.05 / [`LOOKS`]. Whatever the looks have in common, the true ratio is
 //! then outside of any of their intervals in at most 5 % of the comparisons (Bonferroni's inequality). The first look comes
 //! after five rounds: on a machine with two speeds, fewer rounds often agree by chance, and Student's interval believes them.

@@ -2,6 +2,7 @@
 
 use super::found::{Found, Quantity};
 use super::paragraph::{interval, seconds};
+use super::pauses::Pauses;
 use crate::words::{size, time};
 
 /// A line of the table: a name, a value for each side, and the ratio.
@@ -66,7 +67,7 @@ fn pauses(found: &Found) -> Vec<Row> {
     if found.pauses.iter().all(Option::is_none) {
         return Vec::new();
     }
-    let of = |name: &str, of: fn(&super::Pauses) -> u64, shown: fn(u64) -> String| {
+    let of = |name: &str, of: fn(&Pauses) -> u64, shown: fn(u64) -> String| {
         let values = found.pauses.each_ref().map(|side| side.as_ref().map(of));
         let ratio = match values {
             [Some(own @ 1..), Some(baseline @ 1..)] => {

@@ -62,7 +62,7 @@ const NOISES: [(&str, Noise); 8] = [
 fn compare(random: &mut Random, noise: Noise, truth: f64, looks: Looks) -> (Verdict, usize) {
     let (mut top, mut bottom) = (Vec::new(), Vec::new());
     for round in 1..=ROUNDS {
-        let is_first = crate::compare::is_first(random.0, round);
+        let is_first = crate::compare::rounds::is_first(random.0, round);
         let mut run = |place: usize| noise(random, 2 * round + place).exp();
         let (one, other) = (run(usize::from(!is_first)), run(usize::from(is_first)));
         top.push(truth * one);
