@@ -83,7 +83,7 @@ fn undecided(found: &Found) -> Option<String> {
     if found.rounds.is_empty() {
         let takes = found.round_takes;
         let advice = match takes > 0.0 {
-            true => format!(": a round takes some {}", seconds(takes)),
+            true => format!(": a round takes some {}; --budget TIME gives more", seconds(takes)),
             false => String::new(),
         };
         return Some(format!("{why}{advice}."));

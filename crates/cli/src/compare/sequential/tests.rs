@@ -83,7 +83,7 @@ fn is_wrong(verdict: Verdict, truth: f64) -> bool {
     match verdict {
         Verdict::Faster => truth >= 1.0,
         Verdict::Slower => truth <= 1.0,
-        Verdict::Same => truth > SAME || truth < 1.0 / SAME,
+        Verdict::Same => !(1.0 / SAME..=SAME).contains(&truth),
         Verdict::Undecided => false,
     }
 }
