@@ -83,7 +83,10 @@ fn undecided(found: &Found) -> Option<String> {
     if found.rounds.is_empty() {
         let takes = found.round_takes;
         let advice = match takes > 0.0 {
-            true => format!(": a round takes some {}; --budget TIME gives more", seconds(takes)),
+            true => format!(
+                ": a round takes some {}; --budget TIME gives more",
+                seconds(takes)
+            ),
             false => String::new(),
         };
         return Some(format!("{why}{advice}."));
@@ -240,15 +243,18 @@ fn options_of(advice: &str) -> Vec<&str> {
         .collect()
 }
 
+/// An interval that goes further says nothing, and is not shown.
+const MOST_SHOWN: f64 = 1e6;
+
 /// A ratio with its interval.
 pub(super) fn interval(ratio: &Estimate) -> String {
     let Estimate {
         value, low, high, ..
     } = ratio;
-    if high.is_finite() {
+    if *high < MOST_SHOWN {
         format!("{value:.3} [{low:.3}, {high:.3}]")
     } else {
-        format!("{value:.3} (one round has no interval)")
+        format!("{value:.3} (too few rounds for an interval)")
     }
 }
 
