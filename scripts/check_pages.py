@@ -11,7 +11,8 @@
     the option table, as docs/options.md prints it;
  5. README.md names the oldest Rust that Cargo.toml allows;
  6. a ratio with its interval, `1.02 [1.01, 1.04]` in the text of a page of docs/, stands so, or
-    the other way up, in a table of docs/results/tables/;
+    the other way up, in a table of docs/results/tables/; a block marked `text` is what a
+    program printed, and not looked at;
  7. a block of C or Rust in docs/embedding.md stands so in an example, which the
     tests build and run;
  8. a block says what it is: commands (sh, console), which scripts/commands.py runs, or
@@ -53,6 +54,7 @@ LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 IMAGE = re.compile(r'<img [^>]*\bsrc="([^"]*)"')
 HEADING = re.compile(r"^#+ +(.*?) *$", re.M)
 SPAN = re.compile(r"`([^`\n]+)`")
+PRINTED = re.compile(r"^ *```text\n.*?^ *```", re.M | re.S)
 BLOCK = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.M | re.S)
 EXAMPLE = re.compile(r"^```(?:c|rust)\n(.*?)^```", re.M | re.S)
 RATIO = re.compile(r"(\d+\.\d+)\s+\[(\d+\.\d+),\s+(\d+\.\d+)\]")
@@ -217,7 +219,7 @@ def block_problems(page, text):
 def figure_problems(page, text, tables):
     """Rule 6. A figure of the text is rounded; turned over, it has the table's rounding error, too."""
     problems = []
-    for found in RATIO.finditer(text):
+    for found in RATIO.finditer(PRINTED.sub("", text)):
         figures = [float(one) for one in found.groups()]
         half = 0.5 * 10 ** -len(found[1].partition(".")[2]) + 1e-9
         if not any(is_rounded(figures, row, half) for row in tables):
@@ -298,6 +300,7 @@ def self_test():
          wrong(path_problems("p.md", "```\nrun a/c.sh\n```\n", here, {"a"}, set()))),
         ("accepts a figure of a table, and of the inverse ratio",
          figure_problems("p.md", "1.02 [1.01, 1.04] 0.979\n[0.962, 0.991]", {(1.021, 1.009, 1.039)})
+         + figure_problems("p.md", "```text\n7.02 [7.01, 7.04]\n```\n", {(1.021, 1.009, 1.039)})
          + figure_problems("p.md", "0.98 [0.96, 0.99]", {(1.021, 1.009, 1.039)})),
         ("rejects a figure that no table has",
          wrong(figure_problems("p.md", "1.02 [1.02, 1.04]", {(1.021, 1.009, 1.039)}))),

@@ -82,7 +82,7 @@ def self_test():
         ("stock libgc that crashes in its incremental mode", stock, []),
         ("a heap of ours that crashes", ours, ["a: incremental | 0: signal: 11 (SIGSEGV)"]),
         ("results that are cut off", ["cut off" in problem for problem in cut], [True]),
-        ("an experiment that needs nothing", lacks("name: demo", missing), None),
+        ("an experiment that needs nothing", lacks("name: x", missing), None),
         ("rivals that are not built", lacks("command: '{rivals}/mmtk'", missing), "a rival, mmtk: make rivals"),
         ("an earlier build that is there", lacks("before: {build: target/before/release, options: {}}",
                                                  "target/before/release".__eq__), None),

@@ -59,6 +59,8 @@ if [ "$task" = deb ] || [ "$task" = test ]; then
 fi
 if [ "$task" != build ] && [ "$task" != deb ] && [ "$task" != qemu ] && [ "$task" != rivals ] && [ "$task" != distros ]; then
     need guile-3.0 "runs the Scheme programs" has guile
+fi
+if [ "$task" = lab ] || [ "$task" = test ] || [ "$task" = debian ]; then
     need python3 "runs the lab" has python3
     need util-linux "ends runs with the lab, pins them" has setpriv
     need python3-venv "keeps the lab's packages apart" python3 -c 'import ensurepip, venv'

@@ -636,8 +636,14 @@ def test_output_that_cannot_be_written_is_no_traceback(how):
     ("words", "said"),
     [
         (["show", "{binary}"], "it is not text in UTF-8"),
-        (["run", "demo", "--out", "{out}", "--bench", "/tmp"], "/tmp is no program"),
-        (["run", "demo", "--out", "{out}", "--scheduler", "x"], "no Dask scheduler at x"),
+        (
+            ["run", "libgc-clients-default", "--out", "{out}", "--bench", "/tmp"],
+            "/tmp is no program",
+        ),
+        (
+            ["run", "libgc-clients-default", "--out", "{out}", "--scheduler", "x"],
+            "no Dask scheduler at x",
+        ),
     ],
 )
 def test_wrong_words_are_no_traceback_and_leave_nothing_behind(tmp_path, capsys, words, said):

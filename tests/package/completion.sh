@@ -33,6 +33,7 @@ check "bash: a value in a list" offers "gleaner exec --opt markers=2,sweep=l" la
 check "bash: --opt=" offers "gleaner exec --opt=prefetch-hint=" nta t0
 check "bash: an option of the other heap is not offered" offers "gleaner exec --opt tlab"
 check "bash: ... but shown" offers "gleaner options --opt tlab" tlab=
+check "bash: options of a comparison" offers "gleaner compare --opt sweep=" eager lazy
 check "bash: placement" offers "gleaner place --opt placement=pa" paired paper
 check "bash: the options of heaps are not those of placement" offers "gleaner place --opt sweep"
 check "bash: programs" offers "gleaner exec -- dpkg-div" dpkg-divert

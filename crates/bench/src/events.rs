@@ -3,12 +3,11 @@
 //! Only lines of the process with the most collections count, since children inherit the setting and write to the same
 //! file. Lines that are not events (a line cut off when a process was killed) are counted, not hidden.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use gleaner_eventlog::{Line, Process, Reader};
+use gleaner_eventlog::busiest;
 
 use crate::collections::{CURVE_MS, Collections, MOST_MOMENTS, WINDOWS_MS};
 use gleaner_workloads::failure::{Failure, Result};
@@ -22,16 +21,8 @@ pub fn read(path: &Path) -> Result<Collections> {
         }
         Err(error) => return Err(Failure::at(path, error)),
     };
-    let mut processes = BTreeMap::<u64, Process>::new();
-    let mut broken = 0;
-    let mut reader = Reader::new(BufReader::new(file));
-    while let Some(line) = reader.next().map_err(|error| Failure::at(path, error))? {
-        match line {
-            Line::Event(event) => processes.entry(event.pid).or_default().add(&event),
-            Line::Unreadable(_) | Line::NoLog => broken += 1,
-        }
-    }
-    let Some(main) = processes.into_values().max_by_key(Process::count) else {
+    let (main, broken) = busiest(BufReader::new(file)).map_err(|error| Failure::at(path, error))?;
+    let Some(main) = main else {
         return Ok(Collections {
             broken_lines: broken,
             ..Collections::default()

@@ -1,70 +1,32 @@
-//! What the installed libgc says about a run when GC_PRINT_STATS is set: one group of lines a collection.
-//!
-//! Three lines are read. `--> Marking for collection #N after B allocated bytes` is one. Another begins with `GC #`: a
-//! collection has freed something. The third is `Complete collection took M ms N ns`: its whole time, all of it with
-//! the world stopped, as sweeping is lazy. The text has no process identifier; children that log to the same file are
-//! counted with it.
+//! What the installed libgc said about a run, as collections.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufReader, ErrorKind};
 use std::path::Path;
+
+use gleaner_eventlog::StockLog;
 
 use crate::collections::Collections;
 use gleaner_workloads::failure::{Failure, Result};
 
 /// Reads a log; a missing file means that nothing was collected.
 pub fn read(path: &Path) -> Result<Collections> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(Collections::default());
-        }
-        Err(error) => return Err(Failure::at(path, error)),
+    let log = match File::open(path) {
+        Ok(file) => StockLog::read(BufReader::new(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(StockLog::default()),
+        Err(error) => Err(error),
     };
-    let mut found = Collections::default();
-    for line in BufReader::new(file).split(b'\n') {
-        let line = line.map_err(|error| Failure::at(path, error))?;
-        let line = String::from_utf8_lossy(&line);
-        found.logged = true;
-        if let Some(bytes) = allocated(&line) {
-            found.allocated_bytes += bytes;
-        }
-        if line.starts_with("GC #") {
-            found.count += 1;
-        }
-        if let Some(seconds) = line
-            .strip_prefix("Complete collection took ")
-            .and_then(seconds)
-        {
-            found.longest_pause = found.longest_pause.max(seconds);
-            found.total_pause += seconds;
-            found.pauses.push(seconds);
-        }
-    }
-    Ok(found)
-}
-
-/// The bytes in "--> Marking for collection #12 after 345 allocated bytes".
-fn allocated(line: &str) -> Option<u64> {
-    let rest = line.strip_prefix("--> Marking for collection #")?;
-    let (_, bytes) = rest
-        .strip_suffix(" allocated bytes")?
-        .split_once(" after ")?;
-    bytes.parse().ok()
-}
-
-/// "12 ms 345 ns" as seconds.
-fn seconds(text: &str) -> Option<f64> {
-    let mut words = text.split_whitespace();
-    let milliseconds: f64 = words.next()?.parse().ok()?;
-    if words.next()? != "ms" {
-        return None;
-    }
-    let nanoseconds: f64 = words
-        .next()
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(0.0);
-    Some(milliseconds * 1e-3 + nanoseconds * 1e-9)
+    let log = log.map_err(|error| Failure::at(path, error))?;
+    let pauses: Vec<f64> = log.pauses.iter().map(|&ns| ns as f64 * 1e-9).collect();
+    Ok(Collections {
+        logged: log.is_written,
+        count: log.count,
+        longest_pause: pauses.iter().copied().fold(0.0, f64::max),
+        total_pause: pauses.iter().sum(),
+        pauses,
+        allocated_bytes: log.allocated,
+        ..Collections::default()
+    })
 }
 
 #[cfg(test)]
@@ -72,16 +34,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn collections_and_pauses_are_found() {
+    fn pauses_are_in_seconds() {
         let path = std::env::temp_dir().join(format!("gleaner-stock-{}", std::process::id()));
-        let log = "Grow heap to 64 KiB\n--> Marking for collection #1 after 70 allocated bytes\n\
-                   --> Marking for collection #2 after 9 allocated bytes\nGC #1 freed 0 bytes\nComplete collection took 2 ms 500000 ns\n\
+        let log = "GC #1 freed 0 bytes\nComplete collection took 2 ms 500000 ns\n\
                    GC #2 freed 9 bytes\nComplete collection took 0 ms 47451 ns\n";
         std::fs::write(&path, log).unwrap();
-        let read = read(&path).unwrap();
+        let found = read(&path).unwrap();
         std::fs::remove_file(path).unwrap();
-        assert_eq!((read.count, read.allocated_bytes), (2, 79));
-        assert!((read.longest_pause - 0.0025).abs() < 1e-12);
-        assert!((read.total_pause - 0.002547451).abs() < 1e-12);
+        assert_eq!((found.logged, found.count), (true, 2));
+        assert!((found.longest_pause - 0.0025).abs() < 1e-12);
+        assert!((found.total_pause - 0.002547451).abs() < 1e-12);
+        assert!(!read(Path::new("/no/such/log")).unwrap().logged);
     }
 }

@@ -19,6 +19,11 @@ impl Failure {
         }
     }
 
+    /// The program failed by itself.
+    pub(crate) fn failed(message: impl Display) -> Failure {
+        Failure::new(1, message)
+    }
+
     /// A wrong option.
     pub(crate) fn usage(message: impl Display) -> Failure {
         Failure::new(2, message)

@@ -10,7 +10,6 @@ mod growth;
 mod json;
 mod names;
 mod page;
-mod progress;
 mod trail;
 
 use std::io::{BufReader, Write as _};
@@ -23,9 +22,9 @@ use crate::failure::Failure;
 use crate::inputs::Input;
 use crate::options::print;
 use crate::place;
+use crate::progress::Progress;
 use crate::words::{counted, shown};
 use facts::Facts;
-use progress::Progress;
 
 /// What is read.
 const SNAPSHOT: Input = Input {

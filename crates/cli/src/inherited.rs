@@ -84,6 +84,30 @@ pub(crate) fn end_on_closed_pipe() {
     }
 }
 
+/// Those of these signals that this process was not told to ignore: what it starts ignores the others, too.
+pub(crate) fn heeded(signals: &[i32]) -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
+    let is_heeded = |signal: &i32| ignored >> (signal - 1) & 1 == 0;
+    signals.iter().copied().filter(is_heeded).collect()
+}
+
+/// Makes the kernel kill the program that `command` starts when this process ends before it.
+pub(crate) fn end_with_this(command: &mut Command) {
+    // SAFETY: the closure makes one system call, about the process that calls it, and its arguments are numbers.
+    unsafe {
+        command.pre_exec(
+            || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            },
+        )
+    };
+}
+
 /// Makes `command` start its program with the signal mask that this process was given, and what it was to ignore.
 pub(crate) fn pass_on(command: &mut Command) {
     // SAFETY: a query of the calling thread's mask; all zeros is a valid set.

@@ -1,4 +1,5 @@
-//! The command `gleaner`: shows the options, runs programs that use libgc on Gleaner's heap, makes a page of what the
+//! The command `gleaner`: shows the options, runs programs that use libgc on Gleaner's heap, compares them there with
+//! libgc, makes a page of what the
 //! collector did to them, says what their heaps hold, and places the threads of managed programs on processors.
 //!
 //! `gleaner exec` happens before the program starts; afterwards this process *is* the program. So the command's work is
@@ -7,6 +8,7 @@
 
 mod arguments;
 mod bench;
+mod compare;
 mod contents;
 mod exec;
 mod failure;
@@ -14,11 +16,13 @@ mod heap;
 mod inherited;
 mod inputs;
 mod inspect;
+mod launch;
 mod library;
 mod loader;
 mod options;
 mod outputs;
 mod place;
+mod progress;
 mod report;
 mod words;
 
@@ -38,13 +42,17 @@ fn main() -> std::process::ExitCode {
     if !stays {
         inherited::end_on_closed_pipe();
     }
-    if matches!(command, Command::Report(_) | Command::Heap(_)) {
+    if matches!(
+        command,
+        Command::Report(_) | Command::Heap(_) | Command::Compare(_)
+    ) {
         // These say themselves what they cannot write.
         inherited::survive_file_limit();
     }
     let done = |()| std::process::ExitCode::SUCCESS;
     let result = match command {
         Command::Exec(args) => exec::run(args).map(done),
+        Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args).map(done),
         Command::Heap(args) => heap::run(args).map(done),
         Command::Options(args) => options::run(args).map(done),

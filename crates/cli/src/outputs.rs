@@ -5,6 +5,29 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
+use crate::failure::Failure;
+
+/// Refuses a file that cannot be written, before the work for it is done. `what` it is and the option that names another one are
+/// for the message.
+pub(crate) fn check(path: &Path, what: &str, option: &str) -> Result<(), Failure> {
+    let shown = path.display();
+    if path.is_dir() {
+        return Err(Failure::usage(format_args!(
+            "{what} {shown} cannot be written: it is a directory; name a file in it"
+        )));
+    }
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).map_err(|error| {
+        Failure::usage(format_args!(
+            "{what} {shown} cannot be written: {}: {error}. Name another file with {option} FILE",
+            directory.display()
+        ))
+    })
+}
+
 /// Has `body` write the file `output`, under another name first. A device, a pipe or a link stays what it is, and is
 /// written to.
 pub(crate) fn write<T>(

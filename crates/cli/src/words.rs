@@ -86,6 +86,26 @@ pub(crate) fn counted(count: u64, name: &str) -> String {
     format!("{count} {name}{plural}")
 }
 
+/// Letters of a line of sentences.
+const COLUMNS: usize = 110;
+
+/// Sentences in lines that a terminal shows whole, each with its end.
+pub(crate) fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let letters = word.chars().count();
+        if column > 0 {
+            let is_full = column + 1 + letters > COLUMNS;
+            lines.push(if is_full { '\n' } else { ' ' });
+            column = if is_full { 0 } else { column + 1 };
+        }
+        lines += word;
+        column += letters;
+    }
+    lines + "\n"
+}
+
 /// A number of processes.
 pub(crate) fn processes(count: u64) -> String {
     let plural = if count == 1 { "" } else { "es" };

@@ -34,10 +34,11 @@ fn script(shell: impl Generator, mut command: Command) -> String {
 }
 
 /// The subcommands that take `--opt`, with what it accepts.
-fn subcommands() -> [(&'static str, Vec<Item>); 3] {
+fn subcommands() -> [(&'static str, Vec<Item>); 4] {
     let libgc = |serves: gleaner_base::options::Serves| serves.includes(HeapKind::Libgc);
     [
         ("exec", heap_items(libgc)),
+        ("compare", heap_items(libgc)),
         ("options", heap_items(|_| true)),
         ("place", place_items()),
     ]

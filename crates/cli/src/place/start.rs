@@ -59,7 +59,7 @@ pub(super) fn run(
     inherited::wait_for_children();
     // A shell that became this process has left them.
     let had_children = has_children();
-    let taken = signals();
+    let taken = inherited::heeded(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]);
     let forwarded = SignalsInfo::new(&taken)
         .map_err(|error| Failure::refused(format_args!("signals cannot be passed on: {error}")))?;
     let mut energy = args.stats.then(|| Energy::start(&files)).flatten();
@@ -240,19 +240,6 @@ impl Ending {
             }
         }
     }
-}
-
-/// The signals that are passed on: those that this process does not ignore, for the program ignores these, too.
-fn signals() -> Vec<i32> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0);
-    let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
-    all.into_iter()
-        .filter(|signal| ignored >> (signal - 1) & 1 == 0)
-        .collect()
 }
 
 /// Passes on what other processes send to this one. What a terminal sends goes to the whole group, so to the program; but that it has

@@ -1,7 +1,8 @@
 //! How far the command is, on a terminal, once it has taken two seconds.
 
+use std::borrow::Cow;
 use std::cell::Cell;
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,14 +11,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 const QUIET: Duration = Duration::from_secs(2);
 
 /// A line on standard error, if that is a terminal, which goes away at the end.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     began: Instant,
     is_shown: Cell<bool>,
 }
 
 impl Progress {
-    pub(super) fn new() -> Progress {
+    pub(crate) fn new() -> Progress {
         Progress {
             bar: ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()),
             began: Instant::now(),
@@ -26,15 +27,22 @@ impl Progress {
     }
 
     /// Says what the command does from now on, which takes about as long as what came before.
-    pub(super) fn say(&self, what: &'static str) {
+    pub(crate) fn say(&self, what: impl Into<Cow<'static, str>>) {
         self.set_style("{msg}");
         self.bar.set_message(what);
         self.show_after(QUIET / 2);
         self.bar.tick();
     }
 
+    /// Prints to standard error, above the line.
+    pub(crate) fn print(&self, text: &str) {
+        // Where nobody can be told, the work goes on.
+        let print = || io::stderr().write_all(text.as_bytes());
+        let _ = self.bar.suspend(print);
+    }
+
     /// A file of `bytes` bytes that shows how much of it was read.
-    pub(super) fn watch<R: Read>(&self, file: R, bytes: u64) -> Watched<'_, R> {
+    pub(crate) fn watch<R: Read>(&self, file: R, bytes: u64) -> Watched<'_, R> {
         self.say("reading the snapshot");
         if bytes > 0 {
             self.set_style("{msg} {bar:24} {percent} %, {eta} left");
@@ -73,7 +81,7 @@ impl Drop for Progress {
 }
 
 /// See [`Progress::watch`].
-pub(super) struct Watched<'a, R> {
+pub(crate) struct Watched<'a, R> {
     file: R,
     progress: &'a Progress,
 }
