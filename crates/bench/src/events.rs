@@ -31,7 +31,10 @@ pub fn read(path: &Path) -> Result<Collections> {
             Line::Unreadable(_) | Line::NoLog => broken += 1,
         }
     }
-    let Some(main) = processes.into_values().max_by_key(Process::count) else {
+    let Some(main) = processes
+        .into_values()
+        .max_by_key(|one| (one.count(), one.allocated()))
+    else {
         return Ok(Collections {
             broken_lines: broken,
             ..Collections::default()
@@ -94,7 +97,7 @@ mod tests {
         assert!((read.longest_pause - 1100e-9).abs() < 1e-15);
         assert!((read.total_pause - 1500e-9).abs() < 1e-15);
         assert!((read.phases["mark"] - 1400e-9).abs() < 1e-15);
-        assert_eq!(read.allocated_bytes, 542);
+        assert_eq!(read.allocated_bytes, None);
         assert_eq!(read.broken_lines, 0);
     }
 
@@ -120,8 +123,17 @@ mod tests {
         assert_eq!(read.count, 1);
         assert!((read.longest_pause - 300e-9).abs() < 1e-15);
         assert!((read.total_pause - 1100e-9).abs() < 1e-15);
-        assert_eq!(read.allocated_bytes, 700);
         assert_eq!((read.steps, read.long_steps, read.pauses.len()), (3, 1, 5));
+    }
+
+    #[test]
+    fn a_program_without_a_collection_allocated_what_it_says_at_its_end() {
+        let log = r#"{"event":"options","pid":1,"collection":0,"start_ns":0,"duration_ns":0}
+{"event":"exit","pid":1,"collection":0,"start_ns":9,"duration_ns":0,"bytes":4096,"reason":""}
+{"event":"options","pid":2,"collection":0,"start_ns":0,"duration_ns":0}
+"#;
+        let read = read_text("exit", log);
+        assert_eq!((read.count, read.allocated_bytes), (0, Some(4096)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What the installed libgc says about a run when GC_PRINT_STATS is set: one group of lines a collection.
 //!
-//! Three lines are read. `--> Marking for collection #N after B allocated bytes` is one. Another begins with `GC #`: a
-//! collection has freed something. The third is `Complete collection took M ms N ns`: its whole time, all of it with
-//! the world stopped, as sweeping is lazy. The text has no process identifier; children that log to the same file are
-//! counted with it.
+//! Two lines are read. One begins with `GC #`: a collection has freed something. The other is `Complete collection took
+//! M ms N ns`: its whole time, all of it with the world stopped, as sweeping is lazy. The text has no process identifier;
+//! children that log to the same file are counted with it. It says only what was allocated before the last collection,
+//! and so nothing of what a program allocated in all.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -26,9 +26,6 @@ pub fn read(path: &Path) -> Result<Collections> {
         let line = line.map_err(|error| Failure::at(path, error))?;
         let line = String::from_utf8_lossy(&line);
         found.logged = true;
-        if let Some(bytes) = allocated(&line) {
-            found.allocated_bytes += bytes;
-        }
         if line.starts_with("GC #") {
             found.count += 1;
         }
@@ -42,15 +39,6 @@ pub fn read(path: &Path) -> Result<Collections> {
         }
     }
     Ok(found)
-}
-
-/// The bytes in "--> Marking for collection #12 after 345 allocated bytes".
-fn allocated(line: &str) -> Option<u64> {
-    let rest = line.strip_prefix("--> Marking for collection #")?;
-    let (_, bytes) = rest
-        .strip_suffix(" allocated bytes")?
-        .split_once(" after ")?;
-    bytes.parse().ok()
 }
 
 /// "12 ms 345 ns" as seconds.
@@ -80,7 +68,7 @@ mod tests {
         std::fs::write(&path, log).unwrap();
         let read = read(&path).unwrap();
         std::fs::remove_file(path).unwrap();
-        assert_eq!((read.count, read.allocated_bytes), (2, 79));
+        assert_eq!((read.count, read.allocated_bytes), (2, None));
         assert!((read.longest_pause - 0.0025).abs() < 1e-12);
         assert!((read.total_pause - 0.002547451).abs() < 1e-12);
     }
