@@ -334,8 +334,9 @@ class Race:
 def _dead_levels(trials: dict[Cell, Trials]) -> set[tuple[int, Any]]:
     """Levels with which no run worked, though with another of their factor some did.
 
-    A failure is put down to one level: that of most failures first. Of two levels that failed in
-    the very same cells nobody knows yet which it was.
+    A run that fails counts against one of its levels only: the level whose cells have failed most
+    often. If two levels failed in exactly the same cells, neither is given up, because nothing
+    tells which of them is the reason.
     """
     working = [cell for cell, one in trials.items() if one.worked]
     worked = {level for cell in working for level in enumerate(cell.levels)}
