@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -25,7 +26,7 @@ from ruamel.yaml import YAML
 
 from gleaner_lab import __version__ as VERSION
 from gleaner_lab import experiment as experiments
-from gleaner_lab import machine, report, runner, workload
+from gleaner_lab import machine, report, runner, sequential, workload
 from gleaner_lab.analysis import failures_of, judge, lines_of, status_of
 from gleaner_lab.build import build_of, differences
 from gleaner_lab.cells import Cell, cells_of
@@ -55,18 +56,19 @@ def start(
     bench: Path | None,
     scheduler: str | None,
     command: str = "",
+    budget_s: float | None = None,
 ) -> int:
     """Runs an experiment into a new result set, with the heap sizes of an earlier one if given."""
     text = changed(path, changes)
     known = None if heaps is None else ResultSet.open(heaps).heaps()
-    _refuse_misspelt(experiments.parse(text, path), bench, scheduler)
+    refuse_misspelt(experiments.parse(text, path), bench, scheduler)
     results = ResultSet.create(out, text)
     with results.locked():
         if known is not None:
             results.note_heaps(known)
         console.print(f"result set: {out}", soft_wrap=True)
         try:
-            return _go_on(results, bench, scheduler, command=command)
+            return _go_on(results, bench, scheduler, command=command, budget_s=budget_s)
         except Failure as failure:
             if not isinstance(failure, Refused) and any(results.records()):
                 raise
@@ -77,15 +79,23 @@ def start(
             raise
 
 
-def resume(path: Path, failed: bool, bench: Path | None, scheduler: str | None) -> int:
+def resume(
+    path: Path,
+    failed: bool,
+    bench: Path | None,
+    scheduler: str | None,
+    budget_s: float | None = None,
+) -> int:
     """Goes on with a result set; with `failed`, runs that failed are made again."""
     results = ResultSet.open(path)
     with results.locked():
         command = f"gleaner-lab resume DIR{' --failed' if failed else ''}"
-        return _go_on(results, bench, scheduler, failed, command)
+        return _go_on(results, bench, scheduler, failed, command, budget_s)
 
 
-def _refuse_misspelt(experiment: Experiment, bench: Path | None, scheduler: str | None) -> None:
+def refuse_misspelt(
+    experiment: Experiment, bench: Path | None, scheduler: str | None = None
+) -> None:
     """Asks gleaner-bench about each command before the first one runs."""
     if scheduler is not None and bench is None:
         return
@@ -96,12 +106,19 @@ def _refuse_misspelt(experiment: Experiment, bench: Path | None, scheduler: str 
         tools.check(command)
 
 
+#: Fields of an experiment that the command line gives as they are.
+CHANGED = (
+    *("repetitions", "size", "limit_s", "iteration"),
+    *("until", "prepare", "cleanup", "warm_up"),
+)
+
+
 def changed(path: Path, changes: dict[str, Any]) -> str:
     """The text of an experiment with what the command line says instead."""
     experiment = experiments.read(path)
     yaml = YAML()
     document = yaml.load(path.read_text(encoding="utf-8"))
-    for name in ("repetitions", "size", "limit_s", "iteration"):
+    for name in CHANGED:
         if changes.get(name) is not None:
             document[name] = changes[name]
     if only := changes.get("only"):
@@ -200,7 +217,11 @@ def _go_on(
     scheduler: str | None,
     failed: bool = False,
     command: str = "",
+    budget_s: float | None = None,
 ) -> int:
+    if scheduler is not None and budget_s is not None:
+        raise Failure("--budget: a cluster is given all runs at once; take fewer --repetitions")
+    deadline = None if budget_s is None else time.monotonic() + budget_s
     experiment = experiments.read(results.experiment)
     log = experiment.statistics.equal is not None or experiment.log
     if scheduler is None:
@@ -229,9 +250,28 @@ def _go_on(
                 description=f"{task.cell.workload.name}{failed}",
             )
 
-        runner.run(experiment, cells, results, executor, watch, failed)
+        made = max((one["round"] + 1 for one in results.records()), default=0)
+        for rounds in sequential.looks_of(experiment, made):
+            part = experiment.model_copy(update={"repetitions": rounds})
+            progress = runner.run(part, cells, results, executor, watch, failed, deadline)
+            if progress.is_late or _is_decided(results, experiment):
+                break
+            failed = False
+    if progress.is_late:
+        console.print(
+            f"stopped, for the time of --budget is over: gleaner-lab resume {results.path} goes on",
+            soft_wrap=True,
+        )
     page = report.write(results)
     return summarise(results, experiment, page)
+
+
+def _is_decided(results: ResultSet, experiment: Experiment) -> bool:
+    """Whether an experiment that may stop early does. The machine's processors do not matter:
+    a bar that it has too few for is not decided by more rounds, either."""
+    if experiment.until is None:
+        return False
+    return sequential.is_decided(experiment, judge(results.table(), experiment))
 
 
 def _is_one_build(results: ResultSet, experiment: Experiment, tools: Tools) -> None:
@@ -350,7 +390,7 @@ def _measure(
     def measure(options: Options) -> Sample | None:
         chosen = with_limit(cell, options)
         command = workload.command_of(chosen, experiment, tools, log=False)
-        record = workload.run(command, chosen, experiment)
+        record = workload.run(command, chosen, experiment, tools)
         if "problem" in record:
             if problems is not None:
                 problems.append(record["problem"])
@@ -458,7 +498,7 @@ def minheap(names: Sequence[str], size: str, start_bytes: int, bench: Path | Non
         "statistics": {"baseline": "gleaner"},
     }
     experiment = experiments.check(document, Path("minheap"))
-    _refuse_misspelt(experiment, bench, None)
+    refuse_misspelt(experiment, bench)
     SCRATCH.mkdir(parents=True, exist_ok=True)
     tools = Tools.find(bench, SCRATCH)
     table = Table("workload", "minimum heap, MB", "runs")

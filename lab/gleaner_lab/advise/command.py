@@ -111,6 +111,7 @@ def add(commands: argparse._SubParsersAction) -> None:
         "--markdown", type=Path, metavar="FILE", help="also the tables, for a page of documentation"
     )
     one.add_argument("--bench", type=Path, help="gleaner-bench, if not from target/release")
+    one.add_argument("--quiet", action="store_true", help="print the answer and errors alone")
     one.set_defaults(act=act, goes_on="the same command goes on from there")
 
 
@@ -164,7 +165,8 @@ def act(chosen: argparse.Namespace) -> int:
     results.note_machine(plan["machine"], facts)
     scratch = results.path / "scratch"
     scratch.mkdir(exist_ok=True)
-    print(f"runs are kept in {results.path}", file=sys.stderr)
+    if not chosen.quiet:
+        print(f"runs are kept in {results.path}", file=sys.stderr)
     with results.locked(), progress_bar() as bar:
         shown = bar.add_task("starting", total=None)
 
