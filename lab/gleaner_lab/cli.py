@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import shlex
 import signal
 import sys
@@ -22,11 +23,15 @@ from gleaner_lab.tree import ROOT, data
 
 if TYPE_CHECKING:
     from gleaner_lab.report.modelled import Page
+    from gleaner_lab.store import ResultSet
 
 EXPERIMENTS = data("experiments", ROOT)
 RESULTS = ROOT / "target" / "lab"
 #: What is said where a command was stopped that another goes on with.
 RESUMES = "gleaner-lab resume goes on from there"
+
+#: Errors of a disk, or of a user's part of one, that is full.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 EXAMPLES = """\
 examples:
@@ -56,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
     chosen = _parser().parse_args(arguments)
     try:
-        if getattr(chosen, "quiet", False):
+        if "quiet" in chosen:
             from gleaner_lab import commands
 
-            commands.console.quiet = True
+            commands.console.quiet = chosen.quiet
         with _stopped_by_signals():
             status = chosen.act(chosen)
             sys.stdout.flush()
@@ -72,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"gleaner-lab: {failure}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"gleaner-lab: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        remedy = ": make room, and give the command again" if error.errno in FULL else ""
+        where = error.filename or "output"
+        print(f"gleaner-lab: {where}: {error.strerror}{remedy}", file=sys.stderr)
         # What is in the buffer cannot be written when the program ends, either.
         sys.stdout = None
         return 2
@@ -559,11 +566,20 @@ def _resume(chosen: argparse.Namespace) -> int:
     )
 
 
-def _report(chosen: argparse.Namespace) -> int:
-    from gleaner_lab import report
+def _opened(path: Path) -> ResultSet:
+    """A result set that is read; what is odd about it is said."""
     from gleaner_lab.store import ResultSet
 
-    results = ResultSet.open(chosen.results)
+    results = ResultSet.open(path)
+    for one in results.warnings():
+        print(f"gleaner-lab: {one}", file=sys.stderr)
+    return results
+
+
+def _report(chosen: argparse.Namespace) -> int:
+    from gleaner_lab import report
+
+    results = _opened(chosen.results)
     print(report.write(results))
     if chosen.markdown is not None:
         chosen.markdown.write_text(report.markdown(results), encoding="utf-8")
@@ -573,9 +589,8 @@ def _report(chosen: argparse.Namespace) -> int:
 
 def _export(chosen: argparse.Namespace) -> int:
     from gleaner_lab import exports
-    from gleaner_lab.store import ResultSet
 
-    text = exports.text_of(ResultSet.open(chosen.results), chosen.format)
+    text = exports.text_of(_opened(chosen.results), chosen.format)
     if chosen.out is None:
         sys.stdout.write(text)
     else:

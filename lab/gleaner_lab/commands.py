@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -228,8 +229,8 @@ def _go_on(
         SCRATCH.mkdir(parents=True, exist_ok=True)
         tools = Tools.find(bench, SCRATCH)
         facts = machine.describe()
-        results.note_machine(machine.identity(facts), facts)
         _is_one_build(results, experiment, tools)
+        _is_one_machine(results, facts)
         executor: runner.Executor = Here(experiment, tools, log, results.note_build)
         cells = sized(results, experiment, tools)
     else:
@@ -237,6 +238,8 @@ def _go_on(
             scheduler, experiment, str(bench or ""), log, results.note_machine, results.note_build
         )
         cells = sized(results, experiment, None)
+    for one in results.warnings():
+        console.print(f"[yellow]{escape(one)}[/yellow]", soft_wrap=True, highlight=False)
     results.note_start({"command": command, "commit": machine.commit(ROOT), "lab": VERSION})
     with progress_bar() as bar:
         shown = bar.add_task("starting", total=None)
@@ -264,6 +267,24 @@ def _go_on(
         )
     page = report.write(results)
     return summarise(results, experiment, page)
+
+
+def _is_one_machine(results: ResultSet, facts: dict[str, Any]) -> None:
+    """Rounds of two machines are not compared: half of a result set would be of no use."""
+    now, known = machine.identity(facts), results.machines()
+    if known and now not in known:
+        before = list(known.values())[-1]
+        changed = [
+            f"{name}: {before.get(name)}, and now {facts.get(name)}"
+            for name in sorted({*before, *facts})
+            if before.get(name) != facts.get(name)
+        ]
+        raise Failure(
+            f"{results.path} was measured on {before.get('host', 'another machine')}, and this is "
+            f"not the same machine ({'; '.join(changed)}): go on there, or run the experiment anew "
+            "here"
+        )
+    results.note_machine(now, facts)
 
 
 def _is_decided(results: ResultSet, experiment: Experiment) -> bool:

@@ -160,7 +160,7 @@ impl Watch {
     }
 
     fn printed(&self) -> u64 {
-        let lengths = self.outputs.iter().map(|path| std::fs::metadata(path));
+        let lengths = self.outputs.iter().map(std::fs::metadata);
         lengths.flatten().map(|found| found.len()).sum()
     }
 }
