@@ -34,7 +34,16 @@ from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.executors import Cluster, Here
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure, Refused, nearest
-from gleaner_lab.heap import GRANULE, EqualPeak, Measure, Options, Sample, median_of, minimum_heap
+from gleaner_lab.heap import (
+    GRANULE,
+    STOCK,
+    EqualPeak,
+    Measure,
+    Options,
+    Sample,
+    median_of,
+    minimum_heap,
+)
 from gleaner_lab.schedule import Task
 from gleaner_lab.statistics import paired_ratio
 from gleaner_lab.store import ResultSet
@@ -426,11 +435,7 @@ def with_limit(cell: Cell, options: Options) -> Cell:
     if cell.configuration.library == "gleaner":
         return cell.with_options(**options)
     if cell.configuration.library == "stock":
-        names = {
-            "heap-limit": "GC_MAXIMUM_HEAP_SIZE",
-            "free-space-divisor": "GC_FREE_SPACE_DIVISOR",
-        }
-        env = {names[name]: str(value) for name, value in options.items()}
+        env = {STOCK[name]: str(value) for name, value in options.items()}
         merged = {**cell.configuration.env, **env}
         return replace(cell, configuration=cell.configuration.model_copy(update={"env": merged}))
     words = cell.configuration.arguments

@@ -1,13 +1,13 @@
-"""When an experiment stops before all its rounds are made, and why looking early is no cheating.
+"""When an experiment stops before all its rounds are made, and why looking early misleads nobody.
 
-Who looks after every round, and stops as soon as an interval of 95 % is on one side of a bar, is
-wrong far more often than in 5 % of the experiments: each look is another chance to be misled. So
-the looks are on a schedule, few, and known before the first run: at most N rounds are made, and
-what they say is looked at after N, N/2, N/4, ... of them. The error that the experiment allows,
-1 - `confidence`, is shared equally among the looks (Bonferroni; Pocock, Biometrika 1977, has the
-exact shares): with N = 40, intervals of 98.75 % at 5, 10, 20 and 40 rounds in place of 95 %. By the
-union bound no bar is judged wrongly with a greater probability than one look at N rounds would
-have, whatever depends on what. Every interval of the experiment is that wide, in its report, too.
+If an experiment stopped after the first round whose interval of 95 % lies on one side of a bar, it
+would be wrong far more often than in 5 % of all cases: each look is another chance to be misled.
+So the looks are few, and their schedule is known before the first run: at most N rounds are made,
+and what they say is looked at after N, N/2, N/4, ... of them. The error that the experiment allows,
+1 - `confidence`, is shared equally among the looks (Bonferroni; the shares of Pocock, Biometrika
+1977, are a little larger): with N = 40, intervals of 98.75 % at 5, 10, 20 and 40 rounds in place of
+95 %. By the union bound the error of all looks together is that of one look at 95 %, however the
+looks depend on each other. All intervals of the experiment are that wide, in its report, too.
 """
 
 from __future__ import annotations

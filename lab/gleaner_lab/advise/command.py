@@ -77,7 +77,12 @@ def add(commands: argparse._SubParsersAction) -> None:
         metavar="LIST",
         help="heap limits such as 64m, options of Gleaner's heap as NAME=VALUE+..., or default",
     )
-    one.add_argument("--collector", metavar="LIST", help="of a JVM: Serial, Parallel, G1, Z, ...")
+    one.add_argument(
+        "--collector",
+        metavar="LIST",
+        help="of a JVM: Serial, Parallel, G1, Z, ...; stock: the installed libgc, with all that "
+        "is tried",
+    )
     one.add_argument("--budget", type=_positive, default=0, metavar="N", help="at most N runs")
     one.add_argument(
         "--margin",
@@ -167,6 +172,20 @@ def act(chosen: argparse.Namespace) -> int:
     scratch.mkdir(exist_ok=True)
     if not chosen.quiet:
         print(f"runs are kept in {results.path}", file=sys.stderr)
+    runs = refuse.runs_of(program, wishes, here, rules, chosen.rounds or ROUNDS, chosen.check)
+
+    def tell(takes_s: float) -> None:
+        left = max(0, runs - sum(one["kind"] != "probe" for one in results.records()))
+        say(
+            f"the program takes {takes_s:.3g} s as it is: at most {left} runs more, about "
+            f"{_duration(left * takes_s)}"
+        )
+
+    def say(what: str) -> None:
+        if not chosen.quiet:
+            print(what, file=sys.stderr)
+
+    say(f"at most {runs} runs; the first one tells how long they take")
     with results.locked(), progress_bar() as bar:
         shown = bar.add_task("starting", total=None)
 
@@ -183,6 +202,7 @@ def act(chosen: argparse.Namespace) -> int:
             watch,
             plan["files"],
             command_of(chosen, program.said),
+            tell,
         )
         try:
             race, standings = whole.race()
@@ -198,6 +218,14 @@ def act(chosen: argparse.Namespace) -> int:
         chosen.markdown.write_text(answer.markdown(), encoding="utf-8")
         print(chosen.markdown)
     return 0
+
+
+def _duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
 
 
 def _wishes(chosen: argparse.Namespace) -> Wishes:

@@ -306,9 +306,11 @@ class Race:
         cells = self.working
         runs = self.runs(goal)
         known = model.fit(runs, cells)
-        seen = {cell for cell, _, _ in runs}
         order = [int(index) for index in np.argsort(known.means, kind="stable")]
-        best = next(index for index in order if cells[index] in seen)
+        # One run may have been lucky: as soon as some ran twice, the best is among these.
+        counts = Counter(cell for cell, _, _ in runs)
+        most = min(2, max(counts.values()))
+        best = next(index for index in order if counts[cells[index]] >= most)
         # Two-sided intervals of which only the lower end counts, each for one of the cells.
         confidence = 1 - 2 * (1 - CONFIDENCE) / len(cells)
         rough, _ = known.differences(best, confidence, is_rough=True)
@@ -327,7 +329,7 @@ class Race:
             float(np.mean(regrets <= math.log1p(self.rules.margin))),
             [cells[index] for index in alive],
             int(np.sum(low <= 0)) - 1,
-            sum(cell == cells[best] for cell, _, _ in runs),
+            counts[cells[best]],
         )
 
 
