@@ -187,6 +187,20 @@ def test_a_program_with_a_hundred_megabytes_of_output_is_measured_in_little_memo
     assert sum(os.path.getsize(path) for path in left) < 1 << 20
 
 
+GUILE = shutil.which("guile")
+
+
+@pytest.mark.skipif(not (BENCH.exists() and GUILE), reason="needs gleaner-bench and Guile")
+@pytest.mark.parametrize("divisor", [1, 50])
+def test_what_a_program_allocates_does_not_hang_on_when_it_collects(tmp_path, divisor):
+    words = ["run", "--json", "--library", "gleaner", "--log", "--out", str(tmp_path)]
+    words += ["--opt", f"free-space-divisor={divisor}", "--opt", "initial-heap=64m"]
+    program = [GUILE, "--no-auto-compile", "-c", "(make-string 3000000)"]
+    record = measure([str(BENCH), *words, "--", *program], 60)
+    # A character of a Guile string takes a byte at least.
+    assert record["values"]["allocated_bytes"] > 3000000
+
+
 def test_what_a_preparation_prints_is_cut_to_a_message(tmp_path):
     path, tool = bench.experiment(tmp_path, "steady", repetitions=1), bench.make(tmp_path)
     prints = "sh -c 'head -c 30000000 /dev/zero >&2; head -c 30000000 /dev/zero; exit 1'"
