@@ -172,13 +172,15 @@ def act(chosen: argparse.Namespace) -> int:
     scratch.mkdir(exist_ok=True)
     if not chosen.quiet:
         print(f"runs are kept in {results.path}", file=sys.stderr)
+    is_searched = program.kind != "libgc" and wishes.heaps is None
+    searched = ", beside the runs that find the smallest heap" if is_searched else ""
     runs = refuse.runs_of(program, wishes, here, rules, chosen.rounds or ROUNDS, chosen.check)
 
     def tell(takes_s: float) -> None:
         left = max(0, runs - sum(one["kind"] != "probe" for one in results.records()))
         say(
             f"the program takes {takes_s:.3g} s as it is: at most {left} runs more, about "
-            f"{_duration(left * takes_s)}"
+            f"{_duration(left * takes_s)}{searched}"
         )
 
     def say(what: str) -> None:
