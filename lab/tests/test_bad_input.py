@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import signal
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 import bench
@@ -130,24 +131,25 @@ def test_clocks_of_several_machines_are_not_compared(results):
     assert results.warnings() == []
 
 
-@pytest.fixture
-def small_files():
+@contextmanager
+def small_files(most):
     """No file may grow past some bytes: the kernel then fails writes as a full disk does."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    yield lambda most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize("most", [100, 20000])
-def test_a_disk_that_is_full_when_the_report_is_written_loses_no_run(
-    results, capsys, small_files, most
-):
+def test_a_disk_that_is_full_when_the_report_is_written_loses_no_run(results, capsys, most):
     parquet = (results.path / "runs.parquet").read_bytes()
     made = list(results.records())
-    small_files(most)
-    assert cli.main(["report", str(results.path)]) == 2
+    with small_files(most):
+        assert cli.main(["report", str(results.path)]) == 2
     said = capsys.readouterr().err
     assert "make room, and give the command again" in said
     assert "Traceback" not in said
@@ -158,10 +160,10 @@ def test_a_disk_that_is_full_when_the_report_is_written_loses_no_run(
         assert (results.path / "runs.parquet").read_bytes() == parquet
 
 
-def test_a_disk_that_is_full_when_facts_are_noted_keeps_the_old_ones(results, small_files):
+def test_a_disk_that_is_full_when_facts_are_noted_keeps_the_old_ones(results):
     starts = results.starts()
-    small_files(100)
-    with pytest.raises(Failure, match=r"starts.json: .*; the runs are safe: make room"):
+    said = r"starts.json: .*; the runs are safe: make room"
+    with small_files(100), pytest.raises(Failure, match=said):
         results.note_start({"command": "x" * 200})
     assert results.starts() == starts
 
