@@ -456,7 +456,7 @@ $(LAB_VENV)/made: lab/requirements.lock lab/pyproject.toml
 	$(LAB_VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable lab
 	touch $@
 
-# The lab also runs where it is not a part of this tree.
+# The lab also runs where it is not a part of this tree, and outside of it.
 LISTS_INSTALLED := import sys, gleaner_lab.start; assert 'installed' in gleaner_lab.__file__; \
 	sys.argv[1:] = ['list']; sys.exit(gleaner_lab.start.main())
 
@@ -471,7 +471,8 @@ check-lab: $(LAB_VENV)/made
 	$(LAB_VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
 		--target target/lab/installed ./lab
 	rm -rf lab/build
-	cd docs && PYTHONPATH=../target/lab/installed ../$(LAB_VENV)/bin/python -P -c "$(LISTS_INSTALLED)" > /dev/null
+	for place in docs /; do (cd $$place && PYTHONPATH=$(CURDIR)/target/lab/installed \
+		$(CURDIR)/$(LAB_VENV)/bin/python -P -c "$(LISTS_INSTALLED)" > /dev/null) || exit 1; done
 
 test-lab: build $(LAB_VENV)/made
 	cd lab && ../$(LAB_VENV)/bin/python -m pytest -q --durations=10

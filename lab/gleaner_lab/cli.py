@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import shlex
 import signal
 import sys
@@ -17,26 +18,33 @@ from gleaner_lab import experiment as experiments
 from gleaner_lab.advise import command as advise
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import MOST_REPETITIONS, Experiment
-from gleaner_lab.failure import Failure, nearest
-from gleaner_lab.tree import ROOT
+from gleaner_lab.failure import Failure, Missing, nearest
+from gleaner_lab.tree import ROOT, data
 
 if TYPE_CHECKING:
     from gleaner_lab.report.modelled import Page
+    from gleaner_lab.store import ResultSet
 
-EXPERIMENTS = ROOT / "lab" / "experiments"
+EXPERIMENTS = data("experiments", ROOT)
 RESULTS = ROOT / "target" / "lab"
 #: What is said where a command was stopped that another goes on with.
 RESUMES = "gleaner-lab resume goes on from there"
+
+#: Errors of a disk, or of a user's part of one, that is full.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 EXAMPLES = """\
 examples:
   gleaner-lab list                       the experiments
   gleaner-lab show boehm-table1          its cells, and how many runs they make
   gleaner-lab run boehm-table1           run it; the result set goes to target/lab/
+  gleaner-lab init my.yaml -- ./program  a commented experiment about a program of yours
   gleaner-lab run my.yaml --repetitions 3
+  gleaner-lab run my.yaml --until all --repetitions 40 --budget 30m
   gleaner-lab resume target/lab/DIR      go on where a run was stopped
   gleaner-lab report target/lab/DIR      writes report.html and PNG files there
   gleaner-lab compare DIR DIR            two result sets of one experiment
+  gleaner-lab export DIR --format csv    its runs for other programs
   gleaner-lab minheap gc_bench           the smallest heap limit that works
   gleaner-lab model figure-3             the NUMA paper's Figure 3, modelled
   gleaner-lab model collection run.json  collection time against threads, modelled from counts
@@ -53,6 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
     chosen = _parser().parse_args(arguments)
     try:
+        if "quiet" in chosen:
+            from gleaner_lab import commands
+
+            commands.console.quiet = chosen.quiet
         with _stopped_by_signals():
             status = chosen.act(chosen)
             sys.stdout.flush()
@@ -65,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"gleaner-lab: {failure}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"gleaner-lab: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        remedy = ": make room, and give the command again" if error.errno in FULL else ""
+        where = error.filename or "output"
+        print(f"gleaner-lab: {where}: {error.strerror}{remedy}", file=sys.stderr)
         # What is in the buffer cannot be written when the program ends, either.
         sys.stdout = None
         return 2
@@ -117,7 +131,13 @@ def _parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser("show", help="what an experiment would run")
     one.add_argument("experiment", help="a name from the list, or a YAML file")
+    _bench(one)
     one.set_defaults(act=_show)
+
+    one = commands.add_parser("init", help="write an experiment about a program of one's own")
+    one.add_argument("file", type=Path, help="the YAML file to write")
+    one.add_argument("program", nargs="*", metavar="PROGRAM", help="the program and its arguments")
+    one.set_defaults(act=_init)
 
     one = commands.add_parser("run", help="run an experiment and report it")
     one.add_argument("experiment", help="a name from the list, or a YAML file")
@@ -164,6 +184,24 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--iteration", type=int, metavar="N", help="the iteration that counts, not the file's"
     )
+    one.add_argument(
+        "--until",
+        choices=["all", "first"],
+        help="stop when all bars are decided, or the first one, after --repetitions at the latest; "
+        "intervals are then wider, so that looking early misleads nobody",
+    )
+    one.add_argument(
+        "--warm-up",
+        type=warm_up,
+        metavar="N",
+        help="run each cell N times before its first run that counts",
+    )
+    one.add_argument(
+        "--prepare", type=words, metavar="COMMAND", help="run it before each run; it is not counted"
+    )
+    one.add_argument(
+        "--cleanup", type=words, metavar="COMMAND", help="run it after each run; it is not counted"
+    )
     _execution(one)
     one.set_defaults(act=_run, goes_on=RESUMES)
 
@@ -179,6 +217,24 @@ def _parser() -> argparse.ArgumentParser:
         "--markdown", type=Path, metavar="FILE", help="also the tables, for a page of documentation"
     )
     one.set_defaults(act=_report)
+
+    one = commands.add_parser("export", help="the runs of a result set for other programs")
+    one.add_argument("results", type=Path)
+    one.add_argument(
+        "--format",
+        choices=["csv", "hyperfine", "jmh"],
+        default="csv",
+        help="csv: all runs with all that is known of each; hyperfine, jmh: the JSON of these "
+        "programs; default: csv",
+    )
+    one.add_argument("--out", type=Path, metavar="FILE", help="where it goes, if not to the output")
+    one.set_defaults(act=_export)
+
+    one = commands.add_parser(
+        "completion", help="what a shell needs to complete commands: docs in lab/README.md"
+    )
+    one.add_argument("shell", choices=["bash", "zsh", "fish"])
+    one.set_defaults(act=_completion)
 
     one = commands.add_parser(
         "compare", help="compare two result sets of one experiment, cell by cell"
@@ -298,6 +354,16 @@ def _execution(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://127.0.0.1:8786"
     )
+    parser.add_argument(
+        "--budget",
+        type=duration,
+        metavar="TIME",
+        dest="budget_s",
+        help="begin no round after this time, such as 90s, 30m or 2h; resume goes on",
+    )
+    parser.add_argument(
+        "--quiet", action="store_true", help="print errors alone; the exit status says the rest"
+    )
 
 
 def _bench(parser: argparse.ArgumentParser) -> None:
@@ -322,7 +388,7 @@ def _list(_: argparse.Namespace) -> int:
 
     paths = sorted(EXPERIMENTS.glob("*.yaml"))
     if not paths:
-        raise Failure(f"no experiments in {EXPERIMENTS}; call this in a checkout of the project")
+        raise Failure(f"no experiments in {EXPERIMENTS}: install the lab anew")
     table = Table("experiment", "question", "runs")
     for path in paths:
         one = experiments.read(path)
@@ -340,6 +406,8 @@ def _count(experiment: Experiment) -> int:
 def _show(chosen: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
+
+    from gleaner_lab import commands
 
     experiment = experiments.read(find(chosen.experiment))
     table = Table("workload", "configuration", "library", "options", "threads", "heap")
@@ -363,7 +431,23 @@ def _show(chosen: argparse.Namespace) -> int:
     console = Console()
     console.print(f"[bold]{experiment.title}[/bold]\n{experiment.question}")
     console.print(table)
-    console.print(f"{experiment.repetitions} rounds, {_count(experiment)} runs with controls")
+    most = "at most " if experiment.until else ""
+    count = f"{most}{_count(experiment)} runs with controls"
+    console.print(f"{most}{experiment.repetitions} rounds, {count}")
+    try:
+        commands.refuse_misspelt(experiment, chosen.bench)
+    except Missing as missing:
+        console.print(f"whether options are misspelt is not known: {missing}", soft_wrap=True)
+    except Failure as failure:
+        raise Failure(f"run would refuse this: {failure}") from failure
+    return 0
+
+
+def _init(chosen: argparse.Namespace) -> int:
+    from gleaner_lab import starter
+
+    starter.write(chosen.file, chosen.program)
+    print(f"{chosen.file}: change it as it says, then: gleaner-lab show {chosen.file}")
     return 0
 
 
@@ -385,6 +469,31 @@ def seconds(text: str) -> int:
     return int(text)
 
 
+def warm_up(text: str) -> int:
+    """How many runs do not count."""
+    return 0 if text == "0" else repetitions(text)
+
+
+def words(text: str) -> list[str]:
+    """A command as a shell would split it; nothing takes the file's away."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from error
+
+
+#: Seconds of the units of a time.
+UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def duration(text: str) -> float:
+    """A time in seconds, minutes or hours."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
+    if not (number.isascii() and number.isdecimal() and int(number) > 0):
+        raise argparse.ArgumentTypeError(f"{text} is no time such as 90s, 30m or 2h")
+    return float(int(number) * UNITS[unit])
+
+
 def _run(chosen: argparse.Namespace) -> int:
     from gleaner_lab import commands
 
@@ -398,18 +507,38 @@ def _run(chosen: argparse.Namespace) -> int:
         "threads": chosen.threads,
         "multiples": chosen.multiple,
         "iteration": chosen.iteration,
+        "until": chosen.until,
+        "warm_up": chosen.warm_up,
+        "prepare": chosen.prepare,
+        "cleanup": chosen.cleanup,
     }
     out = chosen.out
     if out is None:
         out = RESULTS / f"{path.stem}-{datetime.now():%Y%m%d-%H%M%S}"
     command = command_of(chosen)
-    return commands.start(path, out, changes, chosen.heaps, chosen.bench, chosen.scheduler, command)
+    return commands.start(
+        path,
+        out,
+        changes,
+        chosen.heaps,
+        chosen.bench,
+        chosen.scheduler,
+        command,
+        chosen.budget_s,
+    )
 
 
 def command_of(chosen: argparse.Namespace) -> str:
     """The command that makes the same runs again; where results go does not matter to them."""
     words = ["gleaner-lab", "run", chosen.experiment]
-    options = {"repetitions": "", "size": "", "limit_s": "limit", "iteration": ""}
+    options = {
+        "repetitions": "",
+        "size": "",
+        "limit_s": "limit",
+        "iteration": "",
+        "until": "",
+        "warm_up": "warm-up",
+    }
     for name, shown in options.items():
         option, value = shown or name, getattr(chosen, name)
         words += [f"--{option}", str(value)] if value is not None else []
@@ -423,6 +552,8 @@ def command_of(chosen: argparse.Namespace) -> str:
             words += [option, name]
     for multiple in chosen.multiple or []:
         words += ["--multiple", f"{multiple:g}"]
+    for option, step in [("--prepare", chosen.prepare), ("--cleanup", chosen.cleanup)]:
+        words += [option, shlex.join(step)] if step is not None else []
     words += ["--heaps", str(chosen.heaps)] if chosen.heaps is not None else []
     return shlex.join(words)
 
@@ -430,19 +561,65 @@ def command_of(chosen: argparse.Namespace) -> str:
 def _resume(chosen: argparse.Namespace) -> int:
     from gleaner_lab import commands
 
-    return commands.resume(chosen.results, chosen.failed, chosen.bench, chosen.scheduler)
+    return commands.resume(
+        chosen.results, chosen.failed, chosen.bench, chosen.scheduler, chosen.budget_s
+    )
+
+
+def _opened(path: Path) -> ResultSet:
+    """A result set that is read; what is odd about it is said."""
+    from gleaner_lab.store import ResultSet
+
+    results = ResultSet.open(path)
+    for one in results.warnings():
+        print(f"gleaner-lab: {one}", file=sys.stderr)
+    return results
 
 
 def _report(chosen: argparse.Namespace) -> int:
     from gleaner_lab import report
-    from gleaner_lab.store import ResultSet
 
-    results = ResultSet.open(chosen.results)
+    results = _opened(chosen.results)
     print(report.write(results))
     if chosen.markdown is not None:
         chosen.markdown.write_text(report.markdown(results), encoding="utf-8")
         print(chosen.markdown)
     return 0
+
+
+def _export(chosen: argparse.Namespace) -> int:
+    from gleaner_lab import exports
+
+    text = exports.text_of(_opened(chosen.results), chosen.format)
+    if chosen.out is None:
+        sys.stdout.write(text)
+    else:
+        chosen.out.write_text(text, encoding="utf-8")
+        print(chosen.out)
+    return 0
+
+
+def _completion(chosen: argparse.Namespace) -> int:
+    import shtab
+
+    parser = _parser()
+    _complete(parser, sorted(path.stem for path in EXPERIMENTS.glob("*.yaml")))
+    print(shtab.complete(parser, chosen.shell))
+    return 0
+
+
+def _complete(parser: argparse.ArgumentParser, names: list[str]) -> None:
+    """Says of each argument of the commands what completes it: files, or the experiments."""
+    import shtab
+
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for one in action.choices.values():
+                _complete(one, names)
+        elif action.dest == "experiment":
+            action.choices = names
+        elif action.type is Path or action.dest == "program":
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
 
 
 def _compare(chosen: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -24,14 +26,23 @@ from ruamel.yaml import YAML
 
 from gleaner_lab import __version__ as VERSION
 from gleaner_lab import experiment as experiments
-from gleaner_lab import machine, report, runner, workload
-from gleaner_lab.analysis import Grouped, failures_of, lines_of, status_of
+from gleaner_lab import machine, report, runner, sequential, workload
+from gleaner_lab.analysis import Grouped, failures_of, judge, lines_of, status_of
 from gleaner_lab.build import build_of, differences
 from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.executors import Cluster, Here
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure, Refused, nearest
-from gleaner_lab.heap import GRANULE, EqualPeak, Measure, Options, Sample, median_of, minimum_heap
+from gleaner_lab.heap import (
+    GRANULE,
+    STOCK,
+    EqualPeak,
+    Measure,
+    Options,
+    Sample,
+    median_of,
+    minimum_heap,
+)
 from gleaner_lab.schedule import Task
 from gleaner_lab.statistics import paired_ratio
 from gleaner_lab.store import ResultSet
@@ -54,18 +65,19 @@ def start(
     bench: Path | None,
     scheduler: str | None,
     command: str = "",
+    budget_s: float | None = None,
 ) -> int:
     """Runs an experiment into a new result set, with the heap sizes of an earlier one if given."""
     text = changed(path, changes)
     known = None if heaps is None else ResultSet.open(heaps).heaps()
-    _refuse_misspelt(experiments.parse(text, path), bench, scheduler)
+    refuse_misspelt(experiments.parse(text, path), bench, scheduler)
     results = ResultSet.create(out, text)
     with results.locked():
         if known is not None:
             results.note_heaps(known)
         console.print(f"result set: {out}", soft_wrap=True)
         try:
-            return _go_on(results, bench, scheduler, command=command)
+            return _go_on(results, bench, scheduler, command=command, budget_s=budget_s)
         except Failure as failure:
             if not isinstance(failure, Refused) and any(results.records()):
                 raise
@@ -76,15 +88,23 @@ def start(
             raise
 
 
-def resume(path: Path, failed: bool, bench: Path | None, scheduler: str | None) -> int:
+def resume(
+    path: Path,
+    failed: bool,
+    bench: Path | None,
+    scheduler: str | None,
+    budget_s: float | None = None,
+) -> int:
     """Goes on with a result set; with `failed`, runs that failed are made again."""
     results = ResultSet.open(path)
     with results.locked():
         command = f"gleaner-lab resume DIR{' --failed' if failed else ''}"
-        return _go_on(results, bench, scheduler, failed, command)
+        return _go_on(results, bench, scheduler, failed, command, budget_s)
 
 
-def _refuse_misspelt(experiment: Experiment, bench: Path | None, scheduler: str | None) -> None:
+def refuse_misspelt(
+    experiment: Experiment, bench: Path | None, scheduler: str | None = None
+) -> None:
     """Asks gleaner-bench about each command before the first one runs."""
     if scheduler is not None and bench is None:
         return
@@ -95,12 +115,19 @@ def _refuse_misspelt(experiment: Experiment, bench: Path | None, scheduler: str 
         tools.check(command)
 
 
+#: Fields of an experiment that the command line gives as they are.
+CHANGED = (
+    *("repetitions", "size", "limit_s", "iteration"),
+    *("until", "prepare", "cleanup", "warm_up"),
+)
+
+
 def changed(path: Path, changes: dict[str, Any]) -> str:
     """The text of an experiment with what the command line says instead."""
     experiment = experiments.read(path)
     yaml = YAML()
     document = yaml.load(path.read_text(encoding="utf-8"))
-    for name in ("repetitions", "size", "limit_s", "iteration"):
+    for name in CHANGED:
         if changes.get(name) is not None:
             document[name] = changes[name]
     if only := changes.get("only"):
@@ -199,15 +226,19 @@ def _go_on(
     scheduler: str | None,
     failed: bool = False,
     command: str = "",
+    budget_s: float | None = None,
 ) -> int:
+    if scheduler is not None and budget_s is not None:
+        raise Failure("--budget: a cluster is given all runs at once; take fewer --repetitions")
+    deadline = None if budget_s is None else time.monotonic() + budget_s
     experiment = experiments.read(results.experiment)
     log = experiment.statistics.equal is not None or experiment.log
     if scheduler is None:
         SCRATCH.mkdir(parents=True, exist_ok=True)
         tools = Tools.find(bench, SCRATCH)
         facts = machine.describe()
-        results.note_machine(machine.identity(facts), facts)
         _is_one_build(results, experiment, tools)
+        _is_one_machine(results, facts)
         executor: runner.Executor = Here(experiment, tools, log, results.note_build)
         cells = sized(results, experiment, tools)
     else:
@@ -215,6 +246,8 @@ def _go_on(
             scheduler, experiment, str(bench or ""), log, results.note_machine, results.note_build
         )
         cells = sized(results, experiment, None)
+    for one in results.warnings():
+        console.print(f"[yellow]{escape(one)}[/yellow]", soft_wrap=True, highlight=False)
     results.note_start({"command": command, "commit": machine.commit(ROOT), "lab": VERSION})
     with progress_bar() as bar:
         shown = bar.add_task("starting", total=None)
@@ -228,9 +261,46 @@ def _go_on(
                 description=f"{task.cell.workload.name}{failed}",
             )
 
-        runner.run(experiment, cells, results, executor, watch, failed)
+        made = max((one["round"] + 1 for one in results.records()), default=0)
+        for rounds in sequential.looks_of(experiment, made):
+            part = experiment.model_copy(update={"repetitions": rounds})
+            progress = runner.run(part, cells, results, executor, watch, failed, deadline)
+            if progress.is_late or _is_decided(results, experiment):
+                break
+            failed = False
+    if progress.is_late:
+        console.print(
+            f"stopped, for the time of --budget is over: gleaner-lab resume {results.path} goes on",
+            soft_wrap=True,
+        )
     page = report.write(results)
     return summarise(results, experiment, page)
+
+
+def _is_one_machine(results: ResultSet, facts: dict[str, Any]) -> None:
+    """Rounds of two machines are not compared: half of a result set would be of no use."""
+    now, known = machine.identity(facts), results.machines()
+    if known and now not in known:
+        before = list(known.values())[-1]
+        changed = [
+            f"{name}: {before.get(name)}, and now {facts.get(name)}"
+            for name in sorted({*before, *facts})
+            if before.get(name) != facts.get(name)
+        ]
+        raise Failure(
+            f"{results.path} was measured on {before.get('host', 'another machine')}, and this is "
+            f"not the same machine ({'; '.join(changed)}): go on there, or run the experiment anew "
+            "here"
+        )
+    results.note_machine(now, facts)
+
+
+def _is_decided(results: ResultSet, experiment: Experiment) -> bool:
+    """Whether an experiment that may stop early does. The machine's processors do not matter:
+    a bar that it has too few for is not decided by more rounds, either."""
+    if experiment.until is None:
+        return False
+    return sequential.is_decided(experiment, judge(results.table(), experiment))
 
 
 def _is_one_build(results: ResultSet, experiment: Experiment, tools: Tools) -> None:
@@ -319,7 +389,7 @@ def _measure(
     def measure(options: Options) -> Sample | None:
         chosen = with_limit(cell, options)
         command = workload.command_of(chosen, experiment, tools, log=False)
-        record = workload.run(command, chosen, experiment)
+        record = workload.run(command, chosen, experiment, tools)
         if "problem" in record:
             if problems is not None:
                 problems.append(record["problem"])
@@ -334,11 +404,7 @@ def with_limit(cell: Cell, options: Options) -> Cell:
     if cell.configuration.library == "gleaner":
         return cell.with_options(**options)
     if cell.configuration.library == "stock":
-        names = {
-            "heap-limit": "GC_MAXIMUM_HEAP_SIZE",
-            "free-space-divisor": "GC_FREE_SPACE_DIVISOR",
-        }
-        env = {names[name]: str(value) for name, value in options.items()}
+        env = {STOCK[name]: str(value) for name, value in options.items()}
         merged = {**cell.configuration.env, **env}
         return replace(cell, configuration=cell.configuration.model_copy(update={"env": merged}))
     words = cell.configuration.arguments
@@ -427,7 +493,7 @@ def minheap(names: Sequence[str], size: str, start_bytes: int, bench: Path | Non
         "statistics": {"baseline": "gleaner"},
     }
     experiment = experiments.check(document, Path("minheap"))
-    _refuse_misspelt(experiment, bench, None)
+    refuse_misspelt(experiment, bench)
     SCRATCH.mkdir(parents=True, exist_ok=True)
     tools = Tools.find(bench, SCRATCH)
     table = Table("workload", "minimum heap, MB", "runs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def perform(task: Task, experiment: Experiment, tools: Tools, log: bool) -> tupl
     if task.counted:
         return count(task, experiment, tools), started
     command = workload.command_of(task.cell, experiment, tools, log=log)
-    record = workload.run(command, task.cell, experiment)
+    record = workload.run(command, task.cell, experiment, tools)
     return {**record, "command": command}, started
 
 
@@ -40,13 +41,33 @@ def count(task: Task, experiment: Experiment, tools: Tools) -> Record:
         file = Path(directory) / "counts"
         before = counters.before(kind, file)
         command = workload.command_of(task.cell, experiment, tools, log=False, before=before)
-        record = workload.run(command, task.cell, experiment)
+        record = workload.run(command, task.cell, experiment, tools)
         found = counters.read(kind, file.read_text()) if file.exists() else {}
     if "problem" in record:
         return {"problem": record["problem"], "command": command}
     if not found:
         return {"problem": f"{before[0]} wrote no counts", "command": command}
     return {"counters": found, "command": command}
+
+
+@dataclass
+class WarmUp:
+    """Runs that are not recorded, before the first run of each cell."""
+
+    experiment: Experiment
+    tools: Tools
+    log: bool
+    warm: set[str] = field(default_factory=set)
+
+    def before(self, task: Task) -> None:
+        """Makes them if the cell has not been run yet. What is wrong with it, its run will tell."""
+        cell = task.cell
+        if cell.key in self.warm or cell.obstacle is not None or task.counted:
+            return
+        self.warm.add(cell.key)
+        command = workload.command_of(cell, self.experiment, self.tools, log=self.log)
+        for _ in range(self.experiment.warm_up):
+            workload.run(command, cell, self.experiment, self.tools)
 
 
 class Here:
@@ -57,11 +78,13 @@ class Here:
     ) -> None:
         self.experiment, self.tools, self.log = experiment, tools, log
         self.note_build = note_build
+        self.warm_up = WarmUp(experiment, tools, log)
         self.machine = machine.identity(machine.describe())
 
     def run_all(self, tasks: Iterable[Task], done: Done) -> None:
         """Runs the tasks in order."""
         for task in tasks:
+            self.warm_up.before(task)
             record, started = perform(task, self.experiment, self.tools, self.log)
             # Somebody may build anew while this runs.
             build = build_of(self.experiment, self.tools)
@@ -69,12 +92,9 @@ class Here:
             done(task, {**record, "machine": self.machine, "build": build.identity}, started)
 
 
-def perform_there(task: Task, experiment: Experiment, bench: str, log: bool) -> dict[str, Any]:
+def perform_there(task: Task, experiment: Experiment, tools: Tools, log: bool) -> dict[str, Any]:
     """What a worker of the cluster does."""
     facts = machine.describe()
-    scratch = Path(tempfile.gettempdir()) / "gleaner-lab"
-    scratch.mkdir(exist_ok=True)
-    tools = Tools.find(Path(bench) if bench else None, scratch)
     record, started = perform(task, experiment, tools, log)
     build = build_of(experiment, tools)
     return {
@@ -137,11 +157,21 @@ class Cluster:
 def perform_batch(
     batch: list[Task], experiment: Experiment, bench: str, log: bool
 ) -> list[dict[str, Any]]:
-    """A round of a group, in its order; one at a time on this worker."""
+    """A round of a group, in its order; one at a time on this worker.
+
+    Nobody knows what the worker did since its last round, so each begins with the warm-up.
+    """
     from distributed import Lock, get_worker
 
+    scratch = Path(tempfile.gettempdir()) / "gleaner-lab"
+    scratch.mkdir(exist_ok=True)
+    tools = Tools.find(Path(bench) if bench else None, scratch)
+    warm_up, made = WarmUp(experiment, tools, log), []
     with Lock(f"gleaner-lab {get_worker().address}"):
-        return [perform_there(task, experiment, bench, log) for task in batch]
+        for task in batch:
+            warm_up.before(task)
+            made.append(perform_there(task, experiment, tools, log))
+    return made
 
 
 def batches(tasks: Iterable[Task]) -> list[list[Task]]:

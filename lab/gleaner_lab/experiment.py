@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 
-from gleaner_lab import metrics, papers
+from gleaner_lab import metrics, papers, sequential
 from gleaner_lab.failure import Failure, nearest
 
 #: How often an experiment makes each run at most.
@@ -52,6 +52,9 @@ class Workload(Part):
     env: dict[str, str] = {}
     #: How much a program of the catalogue does; the experiment's size unless given.
     size: Literal["tiny", "ci", "full"] | None = None
+    #: Its own, in place of the experiment's.
+    prepare: list[str] | None = None
+    cleanup: list[str] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -231,6 +234,15 @@ class Experiment(Part):
     #: The iteration of a process that counts: 1 measures start-up, a later one the steady state.
     #: A later one is asked for in the environment variable ITERATIONS.
     iteration: Annotated[int, Field(ge=1)] = 1
+    #: Commands before and after each run, which no figure counts; "{bench}" and the others stand
+    #: for programs here, too.
+    prepare: list[str] = []
+    cleanup: list[str] = []
+    #: How often each cell is run, and not recorded, before its first run that counts.
+    warm_up: Annotated[int, Field(ge=0, le=MOST_REPETITIONS)] = 0
+    #: Stops before all repetitions are made: when `all` bars are decided, or the `first`, which
+    #: answers the question. Intervals are then wider (see `sequential`).
+    until: Literal["all", "first"] | None = None
     seed: int = 2000
     #: Seconds after which a process is ended and counts as hung.
     limit_s: Annotated[float, Field(gt=0)] = 900
@@ -287,6 +299,9 @@ class Experiment(Part):
             if not metrics.is_known(metric, self.iteration):
                 known = [*metrics.known(), f"{metrics.PRINTED}NAME"]
                 raise _at(where, f"no metric {metric}{nearest(metric, known)}")
+        if self.until is not None and not sequential.awaited(self):
+            which = "the first bar is no bar" if self.until == "first" else "there is no bar"
+            raise _at(("until",), f"{which} that rounds decide: one that is not of: mean")
         baseline = self.statistics.baseline
         for number, bar in enumerate(self.bars):
             if bar.configuration == baseline and bar.figure == "ratio" and not bar.against:
@@ -395,7 +410,7 @@ def check(document: Any, path: Path) -> Experiment:
     if not isinstance(document, dict):
         raise Failure(f"{path}:1: an experiment is a mapping of fields, like name: and workloads:")
     try:
-        return Experiment.model_validate(document)
+        return sequential.adjusted(Experiment.model_validate(document))
     except ValidationError as error:
         lines = [_message(path, document, problem) for problem in error.errors()]
         raise Failure("\n".join(lines)) from error

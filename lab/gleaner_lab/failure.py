@@ -8,6 +8,10 @@ class Failure(Exception):
     """A message that names the input and the remedy."""
 
 
+class Missing(Failure):
+    """A program of the project that was not built."""
+
+
 class Refused(Failure):
     """The experiment asks for what its runs do not have: what was measured for it is of no use."""
 

@@ -23,6 +23,13 @@ NEAR = 4
 LIMIT_STEPS = 8
 
 Options = dict[str, int]
+#: What the installed libgc calls options of its heap, in its environment.
+STOCK = {
+    "heap-limit": "GC_MAXIMUM_HEAP_SIZE",
+    "initial-heap": "GC_INITIAL_HEAP_SIZE",
+    "free-space-divisor": "GC_FREE_SPACE_DIVISOR",
+    "markers": "GC_MARKERS",
+}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""What the machine is, recorded with each run, so that machines are never mixed in a comparison."""
+"""What the machine is, so that machines are never mixed in a comparison, and what else it does.
+
+What it is (`describe`) is recorded once, what else it did (`between`) with each run.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import platform
 import re
 import socket
 import subprocess
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +76,44 @@ def describe() -> dict[str, Any]:
         "guile": _package("guile-3.0"),
         "counters": has_hardware_counters(),
     }
+
+
+#: A wall clock that goes on by so many seconds more or less than time passed has jumped.
+JUMP_S = 1.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What else the machine does, and what its clocks say."""
+
+    #: How many threads run or wait for a processor, on average over the last minute.
+    load: float | None
+    #: Seconds that the host kept from this machine's processors since it started.
+    steal_s: float | None
+    #: Seconds of the wall clock beyond those of the monotonic one, which nobody sets.
+    clock_s: float
+
+    @classmethod
+    def now(cls, proc: Path = Path("/proc")) -> Moment:
+        """This one."""
+        load = (_text(str(proc / "loadavg")) or "").split()
+        times = (_text(str(proc / "stat")) or "").split("\n")[0].split()
+        return cls(
+            float(load[0]) if load else None,
+            int(times[8]) / os.sysconf("SC_CLK_TCK") if len(times) > 8 else None,
+            time.time() - time.monotonic(),
+        )
+
+
+def between(before: Moment, after: Moment) -> dict[str, float]:
+    """What is recorded of the machine during a run: load, steal, and a jump of its wall clock."""
+    found = {"load_before": before.load, "load_after": after.load}
+    if before.steal_s is not None and after.steal_s is not None:
+        found["steal_s"] = round(after.steal_s - before.steal_s, 3)
+    jump = after.clock_s - before.clock_s
+    if abs(jump) >= JUMP_S:
+        found["clock_jump_s"] = round(jump, 3)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def commit(root: Path) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from gleaner_lab.numa import collection, locality
 
 #: What is known of every process.
-PROCESS = ("wall_s", "cpu_s", "peak_kb")
+PROCESS = ("wall_s", "cpu_s", "user_s", "system_s", "peak_kb")
 #: How pauses are distributed: pages show it where an experiment asks for it (`shown`).
 DISTRIBUTION = (
     "pauses",

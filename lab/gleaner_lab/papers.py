@@ -12,9 +12,9 @@ import pandas as pd
 from ruamel.yaml import YAML
 
 from gleaner_lab.failure import Failure, nearest
-from gleaner_lab.tree import ROOT
+from gleaner_lab.tree import ROOT, data
 
-DIRECTORY = ROOT / "lab" / "papers"
+DIRECTORY = data("papers", ROOT)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ is recorded with its problem and the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -34,6 +35,8 @@ class Progress:
     total: int
     finished: int = 0
     failed: int = 0
+    #: The time was over before all were made.
+    is_late: bool = False
 
 
 def tasks_of(experiment: Experiment, cells: list[Cell]) -> list[Task]:
@@ -54,8 +57,12 @@ def run(
     executor: Executor,
     watch: Callable[[Progress, Task], None],
     failed: bool = False,
+    deadline: float | None = None,
 ) -> Progress:
-    """Runs what is not finished yet; with `failed`, what failed is not finished."""
+    """Runs what is not finished yet; with `failed`, what failed is not finished.
+
+    No round begins after the deadline, a time of the monotonic clock.
+    """
     results.mend()
     finished = results.finished(failed)
     tasks = [task for task in tasks_of(experiment, cells) if task.key not in finished]
@@ -68,8 +75,19 @@ def run(
         progress.failed += "problem" in record
         watch(progress, task)
 
-    executor.run_all(tasks, done)
+    executor.run_all(tasks if deadline is None else _in_time(tasks, deadline, progress), done)
     return progress
+
+
+def _in_time(tasks: Iterable[Task], deadline: float, progress: Progress) -> Iterator[Task]:
+    """The tasks whose round has begun before the deadline."""
+    begun = None
+    for task in tasks:
+        if task.round != begun and time.monotonic() >= deadline:
+            progress.is_late = True
+            return
+        begun = task.round
+        yield task
 
 
 def refuse_misspelt(experiment: Experiment, task: Task, record: Record) -> None:

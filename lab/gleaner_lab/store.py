@@ -3,8 +3,9 @@
 A result set is a directory: `experiment.yaml` as it was run, `machines.json`, `starts.json` (each
 command that made runs, and the commit), `builds.json` (the files that were measured), `heaps.json`
 where heap sizes were searched for, `runs.jsonl` (one run a line, on the disk before the next run
-starts) and `runs.parquet` (the same, made from the journal by `table`). A line that a crash cut
-short is dropped, and its run is done again.
+starts) and `runs.parquet` (the same, made from the journal by `table`). A last line that a crash
+cut short is dropped, and its run is done again. Whatever else is damaged is named, with what to do
+about it, and left as it is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gleaner_lab import experiment as experiments
+from gleaner_lab.cells import cells_of
 from gleaner_lab.failure import Failure
+from gleaner_lab.machine import JUMP_S
 
 #: The form of the files; another number is another form.
 FORM = 1
@@ -60,8 +65,8 @@ class ResultSet:
             raise Failure(f"{path} is not a result set: it has no readable file form") from error
         if form != str(FORM):
             raise Failure(
-                f"{path} has form {form}, this program reads form {FORM}: "
-                "use the gleaner-lab that made it"
+                f"{path} has form {form}, this program reads form {FORM}: use the gleaner-lab that "
+                f"made it{cls(path)._makers()}"
             )
         found = cls(path)
         if not of_advice and found.is_advice:
@@ -83,6 +88,14 @@ class ResultSet:
     def experiment(self) -> Path:
         """The experiment as it was run."""
         return self.path / "experiment.yaml"
+
+    def _makers(self) -> str:
+        """The commits at which its runs were made, as far as that can be read."""
+        try:
+            known = dict.fromkeys(str(one["commit"]) for one in self.starts() if one.get("commit"))
+        except (Failure, AttributeError, KeyError, TypeError):
+            return ""
+        return f", of commit {', '.join(known)}" if known else ""
 
     def append(self, record: dict[str, Any]) -> None:
         """Adds a run; when this returns, it is on the disk."""
@@ -108,13 +121,48 @@ class ResultSet:
 
     def mend(self) -> None:
         """Drops a last line that was cut short, before more is appended."""
+        if whole := self._cut_at():
+            os.truncate(*whole)
+
+    def _cut_at(self) -> tuple[Path, int] | None:
+        """The journal and the length of its whole lines, if the last one is not whole."""
         path = self.path / "runs.jsonl"
         if not path.exists():
-            return
+            return None
         data = path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            os.truncate(path, len(whole))
+        whole = data.rfind(b"\n") + 1
+        return (path, whole) if whole < len(data) else None
+
+    def warnings(self) -> list[str]:
+        """What is odd about the runs, though they can be read."""
+        found = []
+        if cut := self._cut_at():
+            found.append(
+                f"{cut[0]}: the last line was cut off, and its run does not count: "
+                f"gleaner-lab resume {self.path} makes it again"
+            )
+        return [*found, *self._clock_jumps()]
+
+    def _clock_jumps(self) -> list[str]:
+        """Where the wall clock was set. Durations are of another clock, which nobody sets."""
+        found, before = [], None
+        records = list(self.records())
+        is_in_order = len({one.get("machine") for one in records}) <= 1
+        for one in records:
+            jump = one.get("around", {}).get("clock_jump_s")
+            if jump is not None:
+                found.append(f"{one['key']}: the wall clock jumped by {jump:+g} s during the run")
+            started = datetime.fromisoformat(one["started"]) if "started" in one else None
+            if is_in_order and started and before and (before - started).total_seconds() > JUMP_S:
+                back = (before - started).total_seconds()
+                found.append(f"{one['key']}: the wall clock went back by {back:g} s before the run")
+            before = started or before
+        if found:
+            found.append(
+                "Times of runs are not affected, for they are taken of a clock that nobody sets; "
+                "when runs were made, and the plot of drift, are wrong there."
+            )
+        return found
 
     def records(self) -> Iterator[dict[str, Any]]:
         """All whole runs, in the order in which they were made; of a run made again, the last."""
@@ -179,14 +227,34 @@ class ResultSet:
     def _read(self, name: str, absent: Any) -> Any:
         path = self.path / name
         try:
-            return json.loads(path.read_text()) if path.exists() else absent
+            found = json.loads(path.read_text()) if path.exists() else absent
+            if not isinstance(found, type(absent)):
+                raise ValueError(f"{type(found).__name__} in place of {type(absent).__name__}")
         except ValueError as error:
-            raise Failure(f"{path}: not as it was written: {error}") from error
+            raise Failure(
+                f"{path}: not as it was written: {error}: move it away, and gleaner-lab resume "
+                f"{self.path} notes anew what it can"
+            ) from error
+        return found
 
     def _replace(self, name: str, value: Any) -> None:
-        fresh = self.path / f"{name}.new"
-        fresh.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n")
-        fresh.replace(self.path / name)
+        text = json.dumps(value, indent=2, sort_keys=True) + "\n"
+        with self._fresh(name) as fresh:
+            fresh.write_text(text)
+
+    @contextmanager
+    def _fresh(self, name: str) -> Iterator[Path]:
+        """A file that takes a file's place when it is written, all of it or nothing."""
+        path, fresh = self.path / name, self.path / f"{name}.new"
+        try:
+            yield fresh
+            fresh.replace(path)
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise Failure(
+                f"{path}: {error.strerror or error}; the runs are safe: make room, and "
+                f"{self.goes_on or 'give the command again'}"
+            ) from error
 
     def note_machine(self, identity: str, facts: dict[str, Any]) -> None:
         """Records a machine once."""
@@ -206,12 +274,26 @@ class ResultSet:
         """Minimum heaps in bytes, peaks in KB and settings of equal peak, by what they are of."""
         return self._read("heaps.json", {})
 
+    def _refuse_foreign(self, frame: pd.DataFrame) -> None:
+        """Refuses runs of what the experiment does not have."""
+        known = {cell.group for cell in cells_of(experiments.read(self.experiment))}
+        foreign = [group for group in dict.fromkeys(frame["group"]) if group not in known]
+        if foreign:
+            raise Failure(
+                f"{self.path / 'runs.jsonl'} has runs of {foreign[0]}, which {self.experiment} "
+                "does not have: one of the two was cut short or is of another result set: put the "
+                "right one back"
+            )
+
     def table(self) -> pd.DataFrame:
         """All runs as a table, which is written as Parquet, too."""
         frame = pd.DataFrame.from_records([_flat(record) for record in self.records()])
+        if not frame.empty:
+            self._refuse_foreign(frame)
         table = pa.Table.from_pandas(frame, preserve_index=False)
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), "form": str(FORM)})
-        pq.write_table(table, self.path / "runs.parquet")
+        with self._fresh("runs.parquet") as fresh:
+            pq.write_table(table, fresh)
         return frame
 
 

@@ -10,17 +10,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gleaner_lab import positions
+from gleaner_lab import machine, metrics, positions
 from gleaner_lab.cells import Cell
 from gleaner_lab.experiment import Configuration, Experiment, shown
-from gleaner_lab.failure import Failure
+from gleaner_lab.failure import Failure, Missing
 from gleaner_lab.numa.collection import Synchronisation
 from gleaner_lab.numa.locality import Locality
 from gleaner_lab.tree import ROOT
@@ -45,7 +47,10 @@ class Tools:
         """The given program, or the one that `make build` made."""
         found = bench or ROOT / "target" / "release" / "gleaner-bench"
         if not (found.is_file() and os.access(found, os.X_OK)):
-            raise Failure(f"{found} is no program: run make build, or name it with --bench")
+            raise Missing(
+                f"{found} is no program: run make build in a checkout of Gleaner, or name it with "
+                "--bench"
+            )
         return cls(found.resolve(), scratch.resolve())
 
     def of(self, configuration: Configuration) -> Tools:
@@ -56,7 +61,7 @@ class Tools:
             return Tools.find(ROOT / configuration.build / self.bench.name, self.scratch)
         except Failure:
             where = configuration.build
-            raise Failure(
+            raise Missing(
                 f"{where}/{self.bench.name} is no program: run make before COMMIT=..., which "
                 "builds an earlier commit there"
             ) from None
@@ -127,10 +132,52 @@ def command_of(
     return command
 
 
-def run(command: Sequence[str], cell: Cell, experiment: Experiment) -> Record:
-    """Runs the command; the record has either `values` or `problem`."""
+def run(command: Sequence[str], cell: Cell, experiment: Experiment, tools: Tools) -> Record:
+    """Runs the command between its preparation and its cleanup, which no figure counts.
+
+    The record has either `values` or `problem`, and what else the machine did meanwhile.
+    """
+    if problem := _step("prepare", cell, experiment, tools):
+        return {"problem": problem}
     needs_json = cell.workload.command is not None and cell.workload.measure == "json"
-    return measure(command, experiment.limit_s, needs_json, experiment.iteration)
+    before = machine.Moment.now()
+    record = measure(command, experiment.limit_s, needs_json, experiment.iteration)
+    around = machine.between(before, machine.Moment.now())
+    if problem := _step("cleanup", cell, experiment, tools):
+        # What the next run finds is not what it should.
+        record = {"problem": problem}
+    return {**record, "around": around}
+
+
+#: Bytes of what a preparation says that are read for a message.
+SAID = 4096
+
+
+def _step(step: str, cell: Cell, experiment: Experiment, tools: Tools) -> str | None:
+    """Runs what is to be done before or after a run, if anything; returns what went wrong."""
+    own = getattr(cell.workload, step)
+    words = getattr(experiment, step) if own is None else own
+    if not words:
+        return None
+    command = [tools.of(cell.configuration).word(word) for word in words]
+    with tempfile.TemporaryFile() as said:
+        try:
+            child = _start(command, stdout=subprocess.DEVNULL, stderr=said)
+            status = child.wait(timeout=experiment.limit_s)
+        except OSError as error:
+            return f"{step}: {ENDS_WITH_PARENT[0]}: {error.strerror}"
+        except subprocess.TimeoutExpired:
+            _end(child)
+            return f"{step}: {shlex.join(command)}: took longer than {experiment.limit_s:g} s"
+        except BaseException:
+            _end(child)
+            raise
+        if status == 0:
+            return None
+        said.seek(max(0, said.seek(0, os.SEEK_END) - SAID))
+        lines = said.read().decode(errors="replace").strip().splitlines()
+    last = f": {lines[-1]}" if lines else ""
+    return f"{step}: {shlex.join(command)}: exit status {status}{last}"
 
 
 def measure(
@@ -138,14 +185,8 @@ def measure(
 ) -> Record:
     """Runs a `gleaner-bench run`, which ends what takes longer than the limit."""
     try:
-        child = subprocess.Popen(
-            [*ENDS_WITH_PARENT, str(os.getpid()), *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
+        child = _start(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
         )
     except OSError as error:
         return {"problem": f"{ENDS_WITH_PARENT[0]}: {error.strerror}"}
@@ -161,6 +202,16 @@ def measure(
     return read_line(out, err, child.returncode, needs_json, iteration)
 
 
+def _start(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    """Starts a command in a group of its own, which ends when the lab is killed."""
+    return subprocess.Popen(
+        [*ENDS_WITH_PARENT, str(os.getpid()), *command],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        **options,
+    )
+
+
 #: Put before gleaner-bench, and then the lab's process number: when the lab is killed, the kernel
 #: asks gleaner-bench to end, which ends the program that it measures, with all that it started. The
 #: shell is there for a lab that ended before setpriv was at work. (A preexec_fn would make Python
@@ -171,8 +222,8 @@ ENDS_WITH_PARENT = (
 )
 
 
-def _end(child: subprocess.Popen[str]) -> None:
-    """Asks gleaner-bench to end, which ends the measured program first; then it has to."""
+def _end(child: subprocess.Popen[Any]) -> None:
+    """Asks a program to end: gleaner-bench ends the measured program first; then it has to."""
     child.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(timeout=5)
@@ -204,7 +255,7 @@ def read_line(out: str, err: str, status: int, needs_json: bool, iteration: int)
         # What is known of the whole process does not hold for one iteration, but for the peak.
         chosen = _numbers({"peak_kb": line.get("peak_kb"), **iterations[iteration - 1]})
         return {"values": chosen, "output": _output(line, printed)}
-    values = _numbers({name: line.get(name) for name in ("wall_s", "cpu_s", "peak_kb")})
+    values = _numbers({name: line.get(name) for name in metrics.PROCESS})
     if collector := line.get("collector"):
         values.update(_collector_values(collector, values))
     values.update({f"printed.{name}": value for name, value in _numbers(printed).items()})

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from gleaner_lab.advise.race import Race, Rules
 from gleaner_lab.advise.runtime import Program, java_options, program_of
 from gleaner_lab.advise.space import REFERENCE, Cell, Machine
 from gleaner_lab.failure import Failure
+from gleaner_lab.store import ResultSet
 from gleaner_lab.workload import ROOT
 
 ONE_SOCKET, TWO_SOCKETS = Machine(((0, 1),)), Machine(((0, 1, 2, 3), (4, 5, 6, 7)))
@@ -65,6 +67,51 @@ def test_a_jvm_is_asked_in_its_own_words_which_replace_the_old_ones():
     assert java_options(["-cp", "x", "-jar", "-Xmx1"]) == ["-cp", "x"]
     script = program("java", "./start.sh", "a b")
     assert script.shown(Cell(heap="1g")) == "env JAVA_TOOL_OPTIONS=-Xmx1g ./start.sh 'a b'"
+
+
+def test_a_jvm_under_a_placement_keeps_the_collector_that_it_takes_without():
+    java = replace(program("java", "java", "Main"), own_collector="G1")
+    # Where it is told of one processor it would take Serial by itself.
+    assert java.shown(Cell("none,processors=0")) == (
+        "gleaner place --opt placement=none,processors=0 -- java -XX:+UseG1GC Main"
+    )
+    assert java.shown(Cell("none,processors=0", "Serial")).endswith("java -XX:+UseSerialGC Main")
+    assert java.shown(REFERENCE) == "java Main"
+    assert java.shown(Cell(threads=1)) == "java -XX:ParallelGCThreads=1 Main"
+    said = replace(program("java", "java", "-XX:+UseG1GC", "Main"), own_collector="G1")
+    assert said.shown(Cell("auto")).endswith("-- java -XX:+UseG1GC Main")
+    script = replace(program("java", "./start.sh"), own_collector="Parallel")
+    assert script.shown(Cell("auto")) == (
+        "env JAVA_TOOL_OPTIONS=-XX:+UseParallelGC gleaner place --opt placement=auto -- ./start.sh"
+    )
+
+
+@pytest.mark.parametrize(("said", "kept"), [("G1", "G1"), ("Z", "Z"), ("Concurrent", "")])
+def test_the_collector_that_a_jvm_takes_is_read_from_its_first_run(tmp_path, said, kept):
+    record = {"values": {"wall_s": 2.0, "peak_kb": 1 << 14}, "collector": said}
+
+    class Bench:
+        limit_s = 0.0
+
+        def run(self, cell):
+            return dict(record)
+
+    results = ResultSet.create(tmp_path / "out", "{}")
+    told = []
+    whole = advisor.Advisor(
+        program("java", "java", "Main"),
+        Bench(),
+        results,
+        advisor.Wishes(heaps=[""]),
+        ONE_SOCKET,
+        Rules(),
+        lambda *_: None,
+        tell=told.append,
+    )
+    cells = whole.cells()
+    assert told == [2.0]
+    assert whole.program.own_collector == whole.bench.program.own_collector == kept
+    assert said not in {cell.collector for cell in cells}
 
 
 @pytest.mark.parametrize(

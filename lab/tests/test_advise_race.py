@@ -355,7 +355,7 @@ def test_nothing_is_sure_before_its_best_ran_twice():
     assert not replace(standing, sureness=1.0).is_settled
     assert standing.posterior.ratio(cells[1], cells[0])[1:] == (0, math.inf)
     said = page._sureness(found, standing)
-    assert said.startswith("nobody can say") and "--budget 10 makes it surer" in said
+    assert said.startswith("no cell ran twice") and "--budget 10 makes it surer" in said
     assert page.ratio(standing, cells[1], cells[0]).endswith(", with no interval")
     for seed in range(5):
         scatter = np.random.default_rng(seed)

@@ -563,6 +563,17 @@ def test_what_is_misspelt_is_refused_before_anything_runs(tmp_path, capsys, befo
     assert cli.main(["run", str(path), "--out", str(out)]) == 2
     assert said in capsys.readouterr().err
     assert not out.exists()
+    assert cli.main(["show", str(path)]) == 2
+    shown = capsys.readouterr()
+    assert "run would refuse this" in shown.err and said in shown.err
+    assert "2 rounds" in shown.out or "1 rounds" in shown.out
+
+
+def test_show_says_what_it_cannot_find_out(tmp_path, capsys):
+    path = bench.experiment(tmp_path, "steady")
+    assert cli.main(["show", str(path), "--bench", str(tmp_path / "none")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "whether options are misspelt is not known" in said and "run make build" in said
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "10001", "many"])

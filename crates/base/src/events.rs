@@ -109,7 +109,7 @@ phases! {
     Fork = "fork",
     /// The heap started with these options; the line has the command, the version and the machine, too.
     Options = "options",
-    /// The process ends in order; the reason is what is advised for the next time.
+    /// The process ends in order; the bytes are all that it allocated, the reason is what is advised for the next time.
     Exit = "exit",
 }
 

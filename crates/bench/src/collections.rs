@@ -59,8 +59,8 @@ pub struct Collections {
     pub steps: u64,
     /// See `steps`.
     pub long_steps: u64,
-    /// Bytes allocated before the last collection.
-    pub allocated_bytes: u64,
+    /// Bytes allocated in all, if the log says it: that of Gleaner's libgc heap does.
+    pub allocated_bytes: Option<u64>,
     /// Seconds per phase; the installed library does not say.
     pub phases: BTreeMap<String, f64>,
     /// Lines of the log that could not be read.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use gleaner_eventlog::busiest;
+use gleaner_eventlog::{Process, busiest};
 
 use crate::collections::{CURVE_MS, Collections, MOST_MOMENTS, WINDOWS_MS};
 use gleaner_workloads::failure::{Failure, Result};
@@ -116,7 +116,7 @@ mod tests {
         assert!((read.longest_pause - 1100e-9).abs() < 1e-15);
         assert!((read.total_pause - 1500e-9).abs() < 1e-15);
         assert!((read.phases["mark"] - 1400e-9).abs() < 1e-15);
-        assert_eq!(read.allocated_bytes, 542);
+        assert_eq!(read.allocated_bytes, None);
         assert_eq!(read.broken_lines, 0);
         // A run of 3,400 ns has no window of a millisecond.
         assert_eq!(read.utilisations, Vec::<[f64; 2]>::new());
@@ -174,8 +174,17 @@ mod tests {
         assert_eq!(read.count, 1);
         assert!((read.longest_pause - 300e-9).abs() < 1e-15);
         assert!((read.total_pause - 1100e-9).abs() < 1e-15);
-        assert_eq!(read.allocated_bytes, 700);
         assert_eq!((read.steps, read.long_steps, read.pauses.len()), (3, 1, 5));
+    }
+
+    #[test]
+    fn a_program_without_a_collection_allocated_what_it_says_at_its_end() {
+        let log = r#"{"event":"options","pid":1,"collection":0,"start_ns":0,"duration_ns":0}
+{"event":"exit","pid":1,"collection":0,"start_ns":9,"duration_ns":0,"bytes":4096,"reason":""}
+{"event":"options","pid":2,"collection":0,"start_ns":0,"duration_ns":0}
+"#;
+        let read = read_text("exit", log);
+        assert_eq!((read.count, read.allocated_bytes), (0, Some(4096)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::catalogue::Compare;
@@ -29,7 +29,7 @@ pub fn digest(path: &Path, compare: Compare) -> Result<Digest> {
     let mut file = File::open(path).map_err(|error| Failure::at(path, error))?;
     let mut hasher = DefaultHasher::new();
     if compare == Compare::Result {
-        let result = result_field(&file);
+        let result = result_field(&mut file);
         hasher.write(result.as_bytes());
         return Ok(Digest {
             length: result.len() as u64,
@@ -53,13 +53,29 @@ pub fn digest(path: &Path, compare: Compare) -> Result<Digest> {
     }
 }
 
+/// Bytes of the end of an output that are read at once.
+const END: u64 = 16 << 20;
+
+/// The end of an output, from the first whole line on if its beginning is missing.
+fn end_of(file: &mut File, most: u64) -> std::io::Result<Vec<u8>> {
+    let length = file.seek(SeekFrom::End(0))?;
+    let missing = length.saturating_sub(most);
+    file.seek(SeekFrom::Start(missing))?;
+    let mut end = Vec::new();
+    file.take(most).read_to_end(&mut end)?;
+    if missing > 0 {
+        let whole = end.iter().position(|byte| *byte == b'\n');
+        end.drain(..whole.map_or(end.len(), |at| at + 1));
+    }
+    Ok(end)
+}
+
 /// The field `result` of the last line that is JSON; empty when there is none.
-fn result_field(file: &File) -> String {
-    BufReader::new(file)
+fn result_field(file: &mut File) -> String {
+    String::from_utf8_lossy(&end_of(file, END).unwrap_or_default())
         .lines()
-        .map_while(std::io::Result::ok)
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(&line).ok())
-        .last()
+        .rev()
+        .find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         .and_then(|value| value["result"].as_str().map(String::from))
         .unwrap_or_default()
 }
@@ -90,7 +106,8 @@ pub fn first_difference(left: &Path, right: &Path) -> String {
 
 /// The last lines of a file, for a message.
 pub fn tail(path: &Path, lines: usize) -> String {
-    let text = std::fs::read(path).unwrap_or_default();
+    let read = File::open(path).and_then(|mut file| end_of(&mut file, END));
+    let text = read.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
@@ -122,6 +139,16 @@ mod tests {
         [a, b, c]
             .iter()
             .for_each(|path| std::fs::remove_file(path).unwrap());
+    }
+
+    #[test]
+    fn of_a_long_output_only_the_end_is_read_and_its_first_line_is_whole() {
+        let path = file("long", "cut off\nwhole\nlast\n");
+        let end = |most| end_of(&mut File::open(&path).unwrap(), most).unwrap();
+        assert_eq!(end(14), b"whole\nlast\n");
+        assert_eq!(end(4), b"");
+        assert_eq!(end(100), b"cut off\nwhole\nlast\n");
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -2,18 +2,18 @@
 //! the children that it waited for.
 //!
 //! The program's output goes to files, never through this process, whose own size would otherwise show up in the peak
-//! of a small child (the kernel counts memory before `exec` too). A program that runs too long is killed with its
-//! process group, which is its own. A watchdog thread does that. The process is not reaped before the watchdog has been
+//! of a small child (the kernel counts memory before `exec` too). A program that runs too long, or whose output fills the
+//! disk, is killed with its process group, which is its own. A watchdog thread does that. The process is not reaped before the watchdog has been
 //! told, so that the identifier cannot have passed to another process. An interrupt from the terminal does not reach
 //! that group: so when this process is asked to end, it kills the group first. When it is killed without being asked,
 //! the kernel kills the program.
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use gleaner_workloads::failure::{Failure, Result};
@@ -30,6 +30,20 @@ pub struct Launch<'a> {
     pub stderr: &'a Path,
     /// When it is killed.
     pub limit: Duration,
+    /// From how many bytes of output on it is killed.
+    pub most_output: u64,
+}
+
+/// What is taken of a program's output: a disk holds it, and other runs are to find room.
+pub const MOST_OUTPUT: u64 = 1 << 30;
+
+/// Why a program was killed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Excess {
+    /// It took longer than allowed.
+    Time,
+    /// It printed more than is taken.
+    Output,
 }
 
 /// How a run went.
@@ -37,14 +51,23 @@ pub struct Launch<'a> {
 pub struct Outcome {
     /// How it ended.
     pub status: ExitStatus,
-    /// It was killed for taking too long.
-    pub timed_out: bool,
+    /// It was killed for this.
+    pub excess: Option<Excess>,
     /// Seconds from start to end.
     pub wall: f64,
-    /// Seconds of user and system time.
-    pub cpu: f64,
+    /// Seconds of user time.
+    pub user: f64,
+    /// Seconds of system time.
+    pub system: f64,
     /// Greatest resident memory in KB.
     pub peak_kb: u64,
+}
+
+impl Outcome {
+    /// Seconds of user and system time.
+    pub fn cpu(&self) -> f64 {
+        self.user + self.system
+    }
 }
 
 /// Runs a program to its end.
@@ -78,29 +101,68 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
     MEASURED.store(pid, Ordering::SeqCst);
     drop(put_off);
     let (ended, watched) = channel::<()>();
-    let limit = launch.limit;
+    let watch = Watch {
+        limit: launch.limit,
+        outputs: [launch.stdout.into(), launch.stderr.into()],
+        most_output: launch.most_output,
+    };
     let watchdog = std::thread::spawn(move || {
-        let late = watched.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
-        if late {
+        let excess = watch.excess(&watched);
+        if excess.is_some() {
             // SAFETY: plain system call; the group's leader is not reaped before this thread has ended.
             unsafe { libc::kill(-pid, libc::SIGKILL) };
         }
-        late
+        excess
     });
     wait_for_end(pid);
     let wall = start.elapsed().as_secs_f64();
     drop(ended);
-    let timed_out = watchdog.join().unwrap_or(false);
+    let excess = watchdog.join().unwrap_or(None);
     MEASURED.store(0, Ordering::SeqCst);
     let (status, used) = reap(pid)?;
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
     Ok(Outcome {
         status,
-        timed_out,
+        excess,
         wall,
-        cpu: seconds(used.ru_utime) + seconds(used.ru_stime),
+        user: seconds(used.ru_utime),
+        system: seconds(used.ru_stime),
         peak_kb: used.ru_maxrss as u64,
     })
+}
+
+/// What a program that runs is watched for.
+struct Watch {
+    limit: Duration,
+    outputs: [PathBuf; 2],
+    most_output: u64,
+}
+
+impl Watch {
+    /// How often the length of the output is looked at.
+    const LOOK: Duration = Duration::from_millis(200);
+
+    /// Returns when the program has ended, or exceeds something.
+    fn excess(&self, ended: &Receiver<()>) -> Option<Excess> {
+        let start = Instant::now();
+        loop {
+            let left = self.limit.saturating_sub(start.elapsed());
+            if ended.recv_timeout(left.min(Self::LOOK)) != Err(RecvTimeoutError::Timeout) {
+                return None;
+            }
+            if start.elapsed() >= self.limit {
+                return Some(Excess::Time);
+            }
+            if self.printed() > self.most_output {
+                return Some(Excess::Output);
+            }
+        }
+    }
+
+    fn printed(&self) -> u64 {
+        let lengths = self.outputs.iter().map(std::fs::metadata);
+        lengths.flatten().map(|found| found.len()).sum()
+    }
 }
 
 /// The group of the program that runs, or 0. Written by [`run`] while its leader is not reaped, so that the identifier
@@ -248,6 +310,14 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, limit: Duration) -> (Outcome, String) {
+        let (outcome, stdout) = launched(script, limit, MOST_OUTPUT);
+        let text = std::fs::read_to_string(&stdout).unwrap();
+        std::fs::remove_file(stdout).unwrap();
+        (outcome, text)
+    }
+
+    /// The outcome, and the file with the output.
+    fn launched(script: &str, limit: Duration, most_output: u64) -> (Outcome, PathBuf) {
         let directory = std::env::temp_dir();
         let name =
             format!("gleaner-bench-{}-{script:.8}", std::process::id()).replace(['/', ' '], "_");
@@ -258,12 +328,11 @@ mod tests {
             stdout: &stdout,
             stderr: &stderr,
             limit,
+            most_output,
         })
         .unwrap();
-        let text = std::fs::read_to_string(&stdout).unwrap();
-        std::fs::remove_file(stdout).unwrap();
         std::fs::remove_file(stderr).unwrap();
-        (outcome, text)
+        (outcome, stdout)
     }
 
     #[test]
@@ -272,13 +341,25 @@ mod tests {
         assert_eq!(outcome.status.code(), Some(7));
         assert_eq!(text, "hello\n");
         assert!(outcome.peak_kb > 0);
-        assert!(!outcome.timed_out);
+        assert_eq!(outcome.excess, None);
     }
 
     #[test]
     fn a_program_that_never_ends_is_killed() {
         let (outcome, _) = shell("while :; do sleep 1000; done", Duration::from_millis(50));
-        assert!(outcome.timed_out);
+        assert_eq!(outcome.excess, Some(Excess::Time));
+        assert_eq!(outcome.status.signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_program_whose_output_fills_the_disk_is_killed() {
+        let (outcome, stdout) = launched(
+            "yes | head -c 5000000; sleep 20",
+            Duration::from_secs(600),
+            1 << 20,
+        );
+        std::fs::remove_file(stdout).unwrap();
+        assert_eq!(outcome.excess, Some(Excess::Output));
         assert_eq!(outcome.status.signal(), Some(libc::SIGKILL));
     }
 
@@ -292,6 +373,7 @@ mod tests {
             stdout: &place,
             stderr: &place,
             limit: Duration::from_secs(1),
+            most_output: MOST_OUTPUT,
         })
         .unwrap_err();
         std::fs::remove_file(place).unwrap();

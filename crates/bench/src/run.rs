@@ -28,6 +28,8 @@ struct Line {
     problem: Option<String>,
     wall_s: f64,
     cpu_s: f64,
+    user_s: f64,
+    system_s: f64,
     peak_kb: u64,
     /// What counts of the output: its length in bytes and a hash.
     output: String,
@@ -60,8 +62,9 @@ struct Collector {
     steps: u64,
     /// See `steps`.
     long_steps_share: f64,
-    /// Bytes allocated before the last collection.
-    allocated_bytes: u64,
+    /// Bytes allocated in all, as the library logs them at the end or the program prints them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocated_bytes: Option<u64>,
     /// Lines of the log that could not be read.
     broken_lines: u64,
     /// Seconds by phase; the installed library does not say.
@@ -100,7 +103,6 @@ impl Line {
         row("peak memory, MB", format!("{megabytes:.1}"));
         if let Some(found) = &self.collector {
             let milliseconds = |seconds: f64| format!("{:.3}", seconds * 1e3);
-            let allocated = found.allocated_bytes as f64 / f64::from(1 << 20);
             row("collections", found.collections.to_string());
             row("longest pause, ms", milliseconds(found.longest_pause_s));
             row("all pauses, ms", milliseconds(found.total_pause_s));
@@ -118,10 +120,10 @@ impl Line {
                     );
                 }
             }
-            row(
-                "allocated before the last collection, MB",
-                format!("{allocated:.1}"),
-            );
+            if let Some(bytes) = found.allocated_bytes {
+                let allocated = bytes as f64 / f64::from(1 << 20);
+                row("allocated, MB", format!("{allocated:.1}"));
+            }
             for (phase, seconds) in &found.phase_s {
                 // The event at the end of a collection is about all of it.
                 let name = if phase == "end" {
@@ -226,12 +228,18 @@ fn ready(workshop: &Workshop, client: Client, chosen: &arguments::Run) -> Result
 
 fn line_of(ready: &Ready, chosen: &arguments::Run, trial: &Trial, logged: bool) -> Line {
     let found = &trial.collections;
+    let printed = printed(&trial.stdout);
+    let said = printed
+        .as_ref()
+        .and_then(|line| line["allocated_bytes"].as_u64());
     Line {
         workload: ready.client.name.clone(),
         library: chosen.library.name(),
         problem: trial.problem(),
         wall_s: trial.outcome.wall,
-        cpu_s: trial.outcome.cpu,
+        cpu_s: trial.outcome.cpu(),
+        user_s: trial.outcome.user,
+        system_s: trial.outcome.system,
         peak_kb: trial.outcome.peak_kb,
         output: trial.digest.to_string(),
         collector: logged.then(|| Collector {
@@ -245,7 +253,7 @@ fn line_of(ready: &Ready, chosen: &arguments::Run, trial: &Trial, logged: bool) 
             utilisation_200_ms: found.utilisation.map(|least| least[1]),
             steps: found.steps,
             long_steps_share: found.long_steps as f64 / found.steps.max(1) as f64,
-            allocated_bytes: found.allocated_bytes,
+            allocated_bytes: found.allocated_bytes.or(said),
             broken_lines: found.broken_lines,
             phase_s: found.phases.clone(),
             pause_curves: PauseCurves {
@@ -254,7 +262,7 @@ fn line_of(ready: &Ready, chosen: &arguments::Run, trial: &Trial, logged: bool) 
                 utilisation: found.utilisations.clone(),
             },
         }),
-        printed: printed(&trial.stdout),
+        printed,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::collections::Collections;
 use crate::output::{self, Digest};
-use crate::process::{self, Launch, Outcome};
+use crate::process::{self, Excess, Launch, MOST_OUTPUT, Outcome};
 use crate::side::{PRELOAD, Side};
 use crate::workshop::{Ready, Workshop};
 use crate::{events, stock_log};
@@ -28,11 +28,19 @@ pub struct Trial {
 impl Trial {
     /// What is wrong with the run by itself, if anything.
     pub fn problem(&self) -> Option<String> {
-        if self.outcome.timed_out {
-            return Some(format!(
-                "took longer than allowed\n{}",
-                output::tail(&self.stderr, 6)
-            ));
+        match self.outcome.excess {
+            Some(Excess::Time) => {
+                let said = output::tail(&self.stderr, 6);
+                return Some(format!("took longer than allowed\n{said}"));
+            }
+            Some(Excess::Output) => {
+                let most = MOST_OUTPUT >> 20;
+                return Some(format!(
+                    "printed more than {most} MiB, and was ended before it filled the disk: send its output to \
+                     /dev/null, or let it print less"
+                ));
+            }
+            None => (),
         }
         if !self.outcome.status.success() {
             return Some(format!(
@@ -71,6 +79,7 @@ impl Runner {
             stdout: &stdout,
             stderr: &stderr,
             limit: self.limit,
+            most_output: MOST_OUTPUT,
         })?;
         let collections = match (logged, side.is_stock()) {
             (false, _) => Collections::default(),

@@ -6,7 +6,8 @@ use std::io::{self, BufRead};
 
 use crate::{Line, Process, Reader};
 
-/// The process with the most collections, if the log has any, and how many lines are no events.
+/// The process with the most collections, or of those without any the one that allocated most, if the log has any; and how
+/// many lines are no events.
 pub fn busiest(input: impl BufRead) -> io::Result<(Option<Process>, u64)> {
     let mut processes = BTreeMap::<u64, Process>::new();
     let mut broken = 0;
@@ -17,7 +18,10 @@ pub fn busiest(input: impl BufRead) -> io::Result<(Option<Process>, u64)> {
             Line::Unreadable(_) | Line::NoLog => broken += 1,
         }
     }
-    Ok((processes.into_values().max_by_key(Process::count), broken))
+    let main = processes
+        .into_values()
+        .max_by_key(|one| (one.count(), one.allocated()));
+    Ok((main, broken))
 }
 
 #[cfg(test)]

@@ -86,8 +86,6 @@ pub struct Collection {
     reason: Option<usize>,
     /// Nanoseconds of the whole, if its end is in the log.
     pub whole_ns: Option<u64>,
-    /// Bytes allocated before it, since the one before.
-    allocated: u64,
 }
 
 /// What one process did.
@@ -96,6 +94,8 @@ pub struct Process {
     head: Option<Head>,
     /// What the process advised as it ended.
     advice: String,
+    /// Bytes that it allocated in all, if it said so when it ended.
+    allocated: Option<u64>,
     /// Snapshots that were written in stops.
     snapshots: u64,
     /// Nanoseconds that writing them took.
@@ -140,7 +140,10 @@ impl Process {
         self.time = Some((first.min(event.start_ns), last.max(event.end_ns())));
         match &*event.name {
             "options" | "fork" => self.head = Some(head_of(event)),
-            "exit" => self.advice = event.reason.to_string(),
+            "exit" => {
+                self.advice = event.reason.to_string();
+                self.allocated = (event.bytes > 0).then_some(event.bytes);
+            }
             _ => self.note(event),
         }
     }
@@ -231,11 +234,8 @@ impl Process {
     fn note_collection(&mut self, event: &Event<'_>) {
         let known = self.collections.entry(event.collection).or_default();
         match &*event.name {
-            "start" => {
-                known.allocated = event.bytes;
-                if known.reason.is_none() && !event.reason.is_empty() {
-                    known.reason = Some(index_of(&mut self.reasons, &event.reason));
-                }
+            "start" if known.reason.is_none() && !event.reason.is_empty() => {
+                known.reason = Some(index_of(&mut self.reasons, &event.reason));
             }
             "end" => {
                 known.whole_ns = Some(event.duration_ns);
@@ -366,10 +366,10 @@ impl Process {
         (self.steps, self.long_steps)
     }
 
-    /// Bytes allocated before the last collection.
-    pub fn allocated(&self) -> u64 {
-        let each = self.collections.values().map(|found| found.allocated);
-        each.fold(0, u64::saturating_add)
+    /// Bytes allocated in all, as the process said when it ended. One that did not end in order does not say it, nor
+    /// does the precise heap.
+    pub fn allocated(&self) -> Option<u64> {
+        self.allocated
     }
 
     /// First and last nanosecond of what the log tells of it.

@@ -1,9 +1,9 @@
 //! Reads what stock libgc says about a run when `GC_PRINT_STATS` is set: one group of lines a collection.
 //!
-//! Three lines are read. `--> Marking for collection #N after B allocated bytes` is one. Another begins with `GC #`: a
-//! collection has freed something. The third is `Complete collection took M ms N ns`: its whole time, all of it with
-//! the world stopped, as sweeping is lazy. The text has no process identifier; children that log to the same file are
-//! counted with it.
+//! Two lines are read. One begins with `GC #`: a collection has freed something. The other is `Complete collection took
+//! M ms N ns`: its whole time, all of it with the world stopped, as sweeping is lazy. The text has no process identifier;
+//! children that log to the same file are counted with it. It says only what was allocated before the last collection,
+//! and so nothing of what a program allocated in all.
 
 use std::io::{self, BufRead};
 
@@ -16,8 +16,6 @@ pub struct StockLog {
     pub count: u64,
     /// Each stop, in nanoseconds.
     pub pauses: Vec<u64>,
-    /// Bytes allocated before the last collection.
-    pub allocated: u64,
 }
 
 impl StockLog {
@@ -28,7 +26,6 @@ impl StockLog {
             let line = line?;
             let line = String::from_utf8_lossy(&line);
             found.is_written = true;
-            found.allocated += allocated(&line).unwrap_or(0);
             found.count += u64::from(line.starts_with("GC #"));
             let took = line
                 .strip_prefix("Complete collection took ")
@@ -37,15 +34,6 @@ impl StockLog {
         }
         Ok(found)
     }
-}
-
-/// The bytes in "--> Marking for collection #12 after 345 allocated bytes".
-fn allocated(line: &str) -> Option<u64> {
-    let rest = line.strip_prefix("--> Marking for collection #")?;
-    let (_, bytes) = rest
-        .strip_suffix(" allocated bytes")?
-        .split_once(" after ")?;
-    bytes.parse().ok()
 }
 
 /// "12 ms 345 ns" in nanoseconds.
@@ -65,11 +53,10 @@ mod tests {
 
     #[test]
     fn collections_and_pauses_are_found() {
-        let log = "Grow heap to 64 KiB\n--> Marking for collection #1 after 70 allocated bytes\n\
-                   --> Marking for collection #2 after 9 allocated bytes\nGC #1 freed 0 bytes\nComplete collection took 2 ms 500000 ns\n\
+        let log = "Grow heap to 64 KiB\nGC #1 freed 0 bytes\nComplete collection took 2 ms 500000 ns\n\
                    GC #2 freed 9 bytes\nComplete collection took 0 ms 47451 ns\n";
         let read = StockLog::read(log.as_bytes()).unwrap();
-        assert_eq!((read.count, read.allocated), (2, 79));
+        assert_eq!(read.count, 2);
         assert_eq!(read.pauses, [2_500_000, 47_451]);
         assert!(read.is_written);
         assert_eq!(

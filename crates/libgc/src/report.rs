@@ -124,9 +124,11 @@ extern "C" fn at_exit() {
         print_summary(heap, advice.as_str());
     }
     if is_logged {
+        let allocated = allocated_since_start(heap);
         with_heap(|heap| {
             let collections = heap.collections;
-            log_ends::write_exit(&mut heap.log, collections, advice.as_str().trim_end());
+            let advice = advice.as_str().trim_end();
+            log_ends::write_exit(&mut heap.log, collections, allocated, advice);
         });
     }
 }
@@ -139,13 +141,18 @@ fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
+/// Bytes that this process allocated; of a forked one, since the fork.
+fn allocated_since_start(heap: HeapView) -> u64 {
+    (heap.allocated_bytes() as u64).saturating_sub(heap.totals().begun.allocated)
+}
+
 /// Numbers only; other threads may still run, so each may be a little old.
 fn print_summary(heap: HeapView, advice: &str) {
     use core::fmt::Write;
     let totals = heap.totals();
     let space = heap.space();
     let begun = totals.begun;
-    let allocated = (heap.allocated_bytes() as u64).saturating_sub(begun.allocated);
+    let allocated = allocated_since_start(heap);
     let collections = heap.collections() - begun.collections;
     let mean = totals.stopped_ns.checked_div(totals.stops).unwrap_or(0);
     let mut text = LineBuffer::<4096>::new();
@@ -258,7 +265,7 @@ fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
         collections: heap.collections() - begun.collections,
         others: totals.kept_marks + totals.cycles,
         asked: totals.asked,
-        allocated: (heap.allocated_bytes() as u64).saturating_sub(begun.allocated),
+        allocated: allocated_since_start(heap),
         live_sum: totals.live_bytes,
         live_mean: (totals.live_by_allocated / before.max(1) as f64) as u64,
         peak: totals.peak_capacity as u64,

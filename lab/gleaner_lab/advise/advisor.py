@@ -22,9 +22,10 @@ from typing import Any
 from gleaner_lab.advise.files import digest_of, digests
 from gleaner_lab.advise.measure import Bench
 from gleaner_lab.advise.race import Race, Rules, Standing, Trials
-from gleaner_lab.advise.runtime import Program
+from gleaner_lab.advise.runtime import Program, stock_variables
 from gleaner_lab.advise.space import (
     DEFAULT,
+    INSTALLED,
     REFERENCE,
     Cell,
     Machine,
@@ -54,8 +55,9 @@ PRECISION = 0.15
 PATIENCE, LEAST_LIMIT = 10, 10
 #: The limit of the first run.
 FIRST_LIMIT = 3600
-#: Collectors of a JVM that are tried.
+#: Collectors of a JVM that are tried, and those that it can be asked for by name.
 COLLECTORS = ("Serial", "Parallel", "G1")
+NAMED = (*COLLECTORS, "Z", "Shenandoah")
 
 #: What is said of a directory of something else.
 NO_ADVICE = "holds no advice: name another directory with --out"
@@ -93,6 +95,9 @@ class Advisor:
     files: dict[str, str] = field(default_factory=dict)
     #: The command that makes these runs again.
     command: str = ""
+    #: Told once how many seconds the program takes as it is.
+    tell: Callable[[float], None] = lambda _: None
+    is_told: bool = False
 
     def race(self) -> tuple[Race, list[Standing]]:
         """All runs that are needed, and what they say."""
@@ -121,16 +126,20 @@ class Advisor:
         if "problem" in first:
             raise Failure(f"the program fails as it is: {first['problem']}")
         self.bench.limit_s = max(LEAST_LIMIT, PATIENCE * first["values"]["wall_s"])
-        heaps = self._heaps(first) if self.wishes.heaps is None else self.wishes.heaps
+        if not self.is_told:
+            self.is_told = True
+            self.tell(first["values"]["wall_s"])
         own = first.get("collector", "")
+        self.program = replace(self.program, own_collector=own if own in NAMED else "")
+        self.bench.program = self.program
+        heaps = self._heaps(first) if self.wishes.heaps is None else self.wishes.heaps
         return space_of(self.program, self.wishes, self.machine, own, heaps)
 
     def _heaps(self, first: dict[str, Any]) -> list[str]:
         peak = max(1, first["values"]["peak_kb"] >> 10)
         if self.program.kind == "libgc":
             # Its heap grows by a rule: a limit that is not reached changes nothing.
-            divisors = [f"free-space-divisor={one}" for one in DIVISORS]
-            return ["", *divisors, f"initial-heap={2 * peak}m"]
+            return libgc_heaps(peak)
         found = minimum_heap(self._works, max(8, peak // 2) * MEGABYTE, PRECISION)
         if found is None:
             return [""]
@@ -211,6 +220,12 @@ class Advisor:
         return made
 
 
+def libgc_heaps(peak: int) -> list[str]:
+    """The heaps of libgc that are tried for a program with a peak of so many MB."""
+    divisors = [f"free-space-divisor={one}" for one in DIVISORS]
+    return ["", *divisors, f"initial-heap={2 * peak}m"]
+
+
 def space_of(
     program: Program, wishes: Wishes, machine: Machine, own: str, heaps: list[str]
 ) -> list[Cell]:
@@ -220,7 +235,13 @@ def space_of(
         is_jvm = program.kind == "java"
         collectors = ["", *(one for one in COLLECTORS if one != own)] if is_jvm else [""]
     threads = threads_of(program, wishes, machine)
-    return cells_of(placements_of(program, wishes, machine), collectors, threads, heaps)
+    cells = cells_of(placements_of(program, wishes, machine), collectors, threads, heaps)
+    if program.kind == "libgc" and wishes.collectors is None:
+        # Where a user comes from. Which threads and placement would suit it is asked with
+        # --collector.
+        cells += [Cell(collector=INSTALLED, heap=heap) for heap in heaps]
+    is_stock = lambda cell: cell.collector == INSTALLED  # noqa: E731
+    return [cell for cell in cells if not (is_stock(cell) and stock_variables(cell) is None)]
 
 
 def placements_of(program: Program, wishes: Wishes, machine: Machine) -> list[str]:

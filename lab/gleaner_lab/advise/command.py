@@ -77,7 +77,12 @@ def add(commands: argparse._SubParsersAction) -> None:
         metavar="LIST",
         help="heap limits such as 64m, options of Gleaner's heap as NAME=VALUE+..., or default",
     )
-    one.add_argument("--collector", metavar="LIST", help="of a JVM: Serial, Parallel, G1, Z, ...")
+    one.add_argument(
+        "--collector",
+        metavar="LIST",
+        help="of a JVM: Serial, Parallel, G1, Z, ...; stock: the installed libgc, with all that "
+        "is tried",
+    )
     one.add_argument("--budget", type=_positive, default=0, metavar="N", help="at most N runs")
     one.add_argument(
         "--margin",
@@ -111,6 +116,7 @@ def add(commands: argparse._SubParsersAction) -> None:
         "--markdown", type=Path, metavar="FILE", help="also the tables, for a page of documentation"
     )
     one.add_argument("--bench", type=Path, help="gleaner-bench, if not from target/release")
+    one.add_argument("--quiet", action="store_true", help="print the answer and errors alone")
     one.set_defaults(act=act, goes_on="the same command goes on from there")
 
 
@@ -164,7 +170,24 @@ def act(chosen: argparse.Namespace) -> int:
     results.note_machine(plan["machine"], facts)
     scratch = results.path / "scratch"
     scratch.mkdir(exist_ok=True)
-    print(f"runs are kept in {results.path}", file=sys.stderr)
+    if not chosen.quiet:
+        print(f"runs are kept in {results.path}", file=sys.stderr)
+    is_searched = program.kind != "libgc" and wishes.heaps is None
+    searched = ", beside the runs that find the smallest heap" if is_searched else ""
+    runs = refuse.runs_of(program, wishes, here, rules, chosen.rounds or ROUNDS, chosen.check)
+
+    def tell(takes_s: float) -> None:
+        left = max(0, runs - sum(one["kind"] != "probe" for one in results.records()))
+        say(
+            f"the program takes {takes_s:.3g} s as it is: at most {left} runs more, about "
+            f"{_duration(left * takes_s)}{searched}"
+        )
+
+    def say(what: str) -> None:
+        if not chosen.quiet:
+            print(what, file=sys.stderr)
+
+    say(f"at most {runs} runs; the first one tells how long they take")
     with results.locked(), progress_bar() as bar:
         shown = bar.add_task("starting", total=None)
 
@@ -181,6 +204,7 @@ def act(chosen: argparse.Namespace) -> int:
             watch,
             plan["files"],
             command_of(chosen, program.said),
+            tell,
         )
         try:
             race, standings = whole.race()
@@ -196,6 +220,14 @@ def act(chosen: argparse.Namespace) -> int:
         chosen.markdown.write_text(answer.markdown(), encoding="utf-8")
         print(chosen.markdown)
     return 0
+
+
+def _duration(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.1f} hours"
 
 
 def _wishes(chosen: argparse.Namespace) -> Wishes:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gleaner_lab import workload
 from gleaner_lab.advise.runtime import Program
-from gleaner_lab.advise.space import Cell
+from gleaner_lab.advise.space import INSTALLED, Cell
 
 PAUSES = ("longest_pause_s", "total_pause_s")
 #: Figures of a run that are kept.
@@ -100,11 +100,15 @@ class Bench:
 
     def command(self, cell: Cell, log: Path) -> list[str]:
         """The words of the measuring program."""
-        is_java = self.program.kind == "java"
+        library = "stock" if cell.collector == INSTALLED else "gleaner"
         words = [str(self.bench), "run", "--json", "--out", str(self.scratch)]
         words += ["--limit", str(max(1, round(self.limit_s)))]
-        words += ["--library", "none"] if is_java else ["--library", "gleaner", "--log"]
-        kept = [] if is_java else self.program.own_options
+        if self.program.kind == "java":
+            words += ["--library", "none"]
+        else:
+            words += ["--library", library, "--log"]
+        is_gleaners = self.program.kind != "java" and library == "gleaner"
+        kept = self.program.own_options if is_gleaners else []
         for option in [*kept, *self.program.options(cell)]:
             words += ["--opt", option]
         return [*words, "--", str(self._environment()), *self.program.command(cell, log)]

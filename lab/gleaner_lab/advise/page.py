@@ -14,7 +14,7 @@ from gleaner_lab.advise.advisor import GOALS, Advisor
 from gleaner_lab.advise.check import NAMES, Check
 from gleaner_lab.advise.race import CERTAINTY, LEAST, Race, Standing, Trials
 from gleaner_lab.advise.runtime import Program
-from gleaner_lab.advise.space import DEFAULT, REFERENCE, Cell, Machine
+from gleaner_lab.advise.space import DEFAULT, INSTALLED, REFERENCE, Cell, Machine
 from gleaner_lab.report.modelled import Page, Table
 
 #: What a figure is in, and by how much it is multiplied for that.
@@ -32,6 +32,8 @@ WORDS = ((CERTAINTY, "very"), (0.75, "fairly"), (0.5, "not very"), (0.0, "hardly
 SHORT = 0.1
 #: With so few repeated runs, the answer says how many tell how far one scatters.
 FEW = 5
+#: What is named best where no cell ran twice.
+NOTHING = "nothing is named yet"
 #: Cells in the plot of a goal.
 SHOWN = 15
 
@@ -44,6 +46,7 @@ def page(
     why: str = "",
 ) -> Page:
     """What to take for each goal, what it saves, how sure that is, and what to paste."""
+    known = [one for one in standings if one.is_known]
     tables = [
         _answer(race, standings),
         _paste(standings, whole.program),
@@ -57,7 +60,7 @@ def page(
         title=f"Advice for {words}",
         notes=[*_notes(whole, race, standings, why), *(check.verdicts(race) if check else [])],
         tables=tables,
-        figures={"advice": _plot(standings)},
+        figures={"advice": _plot(known)} if known else {},
         command=whole.command,
         label="measured",
     )
@@ -71,6 +74,9 @@ def show(whole: Page, verdicts: Sequence[str] = ()) -> None:
     tables = {table.name: table for table in whole.tables}
     commands = dict(tables["paste"].rows)
     for goal, placement, collectors, heap, takes, ratio_, sure in tables["answer"].rows:
+        if goal not in commands:
+            print(f"\nbest for {goal}: {placement}\n    {sure}")
+            continue
         print(f"\nbest for {goal}: {takes}, {ratio_}")
         print(f"    placement {placement}, collector threads {collectors}, heap {heap}")
         print(f"    sure: {sure}")
@@ -88,6 +94,9 @@ def show(whole: Page, verdicts: Sequence[str] = ()) -> None:
 def _answer(race: Race, standings: Sequence[Standing]) -> Table:
     rows = []
     for one in standings:
+        if not one.is_known:
+            rows.append([NAMES[one.goal], NOTHING, *[""] * 4, _sureness(race, one)])
+            continue
         best = one.best
         unit, scale = UNITS[one.goal]
         value = middle(race, one.goal, best)
@@ -138,10 +147,7 @@ def _sureness(race: Race, one: Standing) -> str:
     failed = f" ({trials.failed} failed)" if trials.failed else ""
     surer = "" if one.is_settled else f"; {_remedy(race)} makes it surer"
     if not one.is_known:
-        return (
-            f"nobody can say: one run of it worked{failed}, and only a second one tells how far "
-            f"the next may be off{surer}"
-        )
+        return f"no cell ran twice, and one run may have been lucky{surer}"
     word = next(word for least, word in WORDS if one.sureness >= least)
     bound = f"{CERTAINTY:.0%} that none is more than {one.regret:.1%}"
     if one.regret >= 1:
@@ -162,7 +168,7 @@ def _share(value: float) -> str:
 
 
 def _paste(standings: Sequence[Standing], program: Program) -> Table:
-    rows = [[NAMES[one.goal], program.shown(one.best)] for one in standings]
+    rows = [[NAMES[one.goal], program.shown(one.best)] for one in standings if one.is_known]
     return Table("paste", "To paste", ["best for", "command"], rows)
 
 
@@ -173,7 +179,7 @@ def _idle(race: Race, standings: Sequence[Standing], machine: Machine) -> Table:
     for one in standings:
         means = zip(one.posterior.cells, one.posterior.means, strict=True)
         inside = [(mean, cell) for cell, mean in means if machine.half == cell.placement != ""]
-        if inside:
+        if inside and one.is_known:
             cell = min(inside)[1]
             cost = "the best of all is there" if one.best.placement == machine.half else ""
             rows.append([NAMES[one.goal], cell.key, cost or ratio(one, cell, one.best)])
@@ -189,7 +195,10 @@ def _cells(race: Race, standings: Sequence[Standing]) -> Table:
     for cell in race.cells:
         tried = trials.get(cell, Trials())
         problem = "; ".join(filter(None, (tried.shown, given_up.get(cell, ""))))
-        ratios = [ratio(one, cell, one.best) if cell in working else "" for one in standings]
+        ratios = [
+            ratio(one, cell, one.best) if cell in working and one.is_known else ""
+            for one in standings
+        ]
         rows.append([cell.key, str(tried.worked + tried.failed), *ratios, problem])
     return Table("cells", "All cells, by the model", head, rows)
 
@@ -246,12 +255,26 @@ def _notes(whole: Advisor, race: Race, standings: Sequence[Standing], why: str) 
             "cannot be measured; placements set cores apart."
         )
     if whole.program.kind == "libgc":
-        found.append("The program as it is: on Gleaner's libgc with its defaults.")
+        found.append(_of_libgc(standings))
     if missing := [name for name, figure in GOALS.items() if figure not in race.goals()]:
         wanted = [name for name in missing if GOALS[name] in race.rules.goals]
         if wanted:
             found.append(f"Not measured here: {', '.join(wanted)}.")
     return [*found, *_decided(race), *_failures(race)]
+
+
+def _of_libgc(standings: Sequence[Standing]) -> str:
+    """What the program as it is stands for, and how the installed libgc compares with it."""
+    text = "The program as it is: on Gleaner's libgc with its defaults."
+    stock = Cell(collector=INSTALLED)
+    found = [
+        f"{NAMES[one.goal]} {ratio(one, stock, REFERENCE)}"
+        for one in standings
+        if stock in one.posterior.cells and one.is_known
+    ]
+    if not found:
+        return text
+    return f"{text} On the installed libgc ({INSTALLED}) it takes, of that: {', '.join(found)}."
 
 
 def _decided(race: Race) -> list[str]:

@@ -306,9 +306,11 @@ class Race:
         cells = self.working
         runs = self.runs(goal)
         known = model.fit(runs, cells)
-        seen = {cell for cell, _, _ in runs}
         order = [int(index) for index in np.argsort(known.means, kind="stable")]
-        best = next(index for index in order if cells[index] in seen)
+        # One run may have been lucky: as soon as some ran twice, the best is among these.
+        counts = Counter(cell for cell, _, _ in runs)
+        most = min(2, max(counts.values()))
+        best = next(index for index in order if counts[cells[index]] >= most)
         # Two-sided intervals of which only the lower end counts, each for one of the cells.
         confidence = 1 - 2 * (1 - CONFIDENCE) / len(cells)
         rough, _ = known.differences(best, confidence, is_rough=True)
@@ -327,15 +329,16 @@ class Race:
             float(np.mean(regrets <= math.log1p(self.rules.margin))),
             [cells[index] for index in alive],
             int(np.sum(low <= 0)) - 1,
-            sum(cell == cells[best] for cell, _, _ in runs),
+            counts[cells[best]],
         )
 
 
 def _dead_levels(trials: dict[Cell, Trials]) -> set[tuple[int, Any]]:
     """Levels with which no run worked, though with another of their factor some did.
 
-    A failure is put down to one level: that of most failures first. Of two levels that failed in
-    the very same cells nobody knows yet which it was.
+    A run that fails counts against one of its levels only: the level whose cells have failed most
+    often. If two levels failed in exactly the same cells, neither is given up, because nothing
+    tells which of them is the reason.
     """
     working = [cell for cell, one in trials.items() if one.worked]
     worked = {level for cell in working for level in enumerate(cell.levels)}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from gleaner_lab.advise.advisor import (
     COLLECTORS,
-    DIVISORS,
     JVM_MULTIPLES,
     PRECISE_MULTIPLES,
     Wishes,
+    libgc_heaps,
     placements_of,
     space_of,
     threads_of,
@@ -27,7 +27,7 @@ from gleaner_lab.advise.runtime import (
     check_placement,
     check_threads,
 )
-from gleaner_lab.advise.space import Cell, Machine
+from gleaner_lab.advise.space import INSTALLED, Cell, Machine
 from gleaner_lab.failure import Failure
 
 #: What says how many threads collect: options of the two heaps, and a placement's `collectors`.
@@ -38,7 +38,7 @@ REMEDY = (
     "list the numbers to try in --threads alone, or give --threads default",
 )
 #: Heaps that are tried beside the program's own unless the command line says which.
-HEAPS = {"libgc": len(DIVISORS) + 1, "java": len(JVM_MULTIPLES), "gleaner": len(PRECISE_MULTIPLES)}
+HEAPS = {"java": len(JVM_MULTIPLES), "gleaner": len(PRECISE_MULTIPLES)}
 
 #: How the command line says something, of what, and which value.
 Said = tuple[str, str, str]
@@ -46,10 +46,14 @@ Said = tuple[str, str, str]
 
 def check(program: Program, wishes: Wishes, machine: Machine, rules: Rules, bench: Path) -> None:
     """All of it."""
-    if wishes.collectors and program.kind != "java":
-        raise Failure("--collector: only a JVM has several")
     for one in filter(None, wishes.collectors or []):
-        check_collector(one, program)
+        if program.kind == "java":
+            check_collector(one, program)
+        elif program.kind != "libgc" or one != INSTALLED:
+            raise Failure(
+                f"--collector {one}: only a JVM has several; a program that uses libgc may be "
+                f"tried on the installed one, which is {INSTALLED}"
+            )
     for one in placements_of(program, wishes, machine):
         check_placement(one, program.gleaner)
     _check_heaps(program, wishes, bench)
@@ -109,9 +113,29 @@ def _settings(program: Program, wishes: Wishes, cell: Cell) -> list[Said]:
 def expected(program: Program, wishes: Wishes, machine: Machine) -> list[Cell]:
     """As many cells as there will be, as far as that can be told: heaps are still to be found."""
     heaps = wishes.heaps
-    if heaps is None:
+    if heaps is None and program.kind == "libgc":
+        heaps = libgc_heaps(1)
+    elif heaps is None:
         heaps = ["", *(f"heap {number}" for number in range(HEAPS[program.kind]))]
     return space_of(program, wishes, machine, _own_collector(program, machine), heaps)
+
+
+def runs_of(
+    program: Program,
+    wishes: Wishes,
+    machine: Machine,
+    rules: Rules,
+    rounds: int,
+    is_checked: bool,
+) -> int:
+    """How many runs there will be at most, but for those that find the smallest heap."""
+    race = Race(expected(program, wishes, machine), rules)
+    if not is_checked:
+        return race.budget
+    # Beside each other are the choices, the best cells by medians and by the model, and the
+    # program as it is.
+    beside = 1 + 3 * len(rules.goals)
+    return race.budget + len(race.cells) * rules.repetitions + rounds * beside
 
 
 def _own_collector(program: Program, machine: Machine) -> str:

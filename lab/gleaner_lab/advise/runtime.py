@@ -2,7 +2,11 @@
 
 A JVM is asked in its own words behind `java`, which replace those of the command that say the
 same, or in JAVA_TOOL_OPTIONS where a script starts it. A program that uses libgc runs on Gleaner's,
-and one that embeds Gleaner is asked in GLEANER_OPTIONS.
+or on the installed one, which is asked in its own variables; and one that embeds Gleaner is asked
+in GLEANER_OPTIONS.
+
+A JVM that is told of one processor takes another collector by itself, and what that gains would be
+put down to the placement. So under a placement it is asked for the collector that it takes without.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from typing import Literal
 
 from gleaner_lab.advise.options import VARIABLE as OPTIONS
 from gleaner_lab.advise.options import Option, check_option
-from gleaner_lab.advise.space import Cell
+from gleaner_lab.advise.space import INSTALLED, Cell
 from gleaner_lab.failure import Failure
+from gleaner_lab.heap import STOCK
 
 Kind = Literal["java", "libgc", "gleaner"]
 
@@ -66,6 +71,8 @@ class Program:
     gleaner: Path
     #: The user's variables that speak to the runtime.
     said: tuple[tuple[str, str], ...] = ()
+    #: The collector that a JVM takes by itself where nothing is placed, once that is known.
+    own_collector: str = ""
 
     @property
     def own_options(self) -> list[str]:
@@ -82,7 +89,7 @@ class Program:
 
     def options(self, cell: Cell) -> list[str]:
         """Options of Gleaner's heap."""
-        if self.kind == "java":
+        if self.kind == "java" or cell.collector == INSTALLED:
             return []
         threads = "markers" if self.kind == "libgc" else "workers"
         found = [f"{threads}={cell.threads}"] if cell.threads else []
@@ -94,10 +101,12 @@ class Program:
         """The command to paste."""
         variables, words = self._asked(cell, None)
         variables = dict(self.said) | variables
-        if self.kind == "libgc":
+        if self.kind == "libgc" and cell.collector != INSTALLED:
             # It adds its options to those of the environment, some of which serve another heap.
             asked = [word for one in self.options(cell) for word in ("--opt", one)]
             words = ["gleaner", "exec", *asked, "--", *words]
+        elif cell.collector == INSTALLED:
+            variables.pop(OPTIONS, None)
         elif options := [*self.own_options, *self.options(cell)]:
             variables[OPTIONS] = ",".join(options)
         return shlex.join([*environment(variables), *self._placed(cell, "gleaner"), *words])
@@ -107,14 +116,20 @@ class Program:
         return [gleaner, "place", "--opt", options, "--"] if cell.placement else []
 
     def _asked(self, cell: Cell, log: Path | None) -> tuple[dict[str, str], list[str]]:
-        """Variables and words that ask a JVM for a cell; other programs are left as they are."""
+        """Variables and words that ask a JVM, or the installed libgc, for a cell.
+
+        Other programs are left as they are.
+        """
+        if cell.collector == INSTALLED:
+            return stock_variables(cell) or {}, list(self.words)
         if self.kind != "java":
             return {}, list(self.words)
-        said = [f"-XX:+Use{cell.collector}GC"] if cell.collector else []
+        collector = cell.collector or (self.own_collector if cell.placement else "")
+        said = [f"-XX:+Use{collector}GC"] if collector else []
         said += [f"-XX:ParallelGCThreads={cell.threads}"] if cell.threads else []
         said += [f"-Xmx{cell.heap}"] if cell.heap else []
         asked = [*said, *([f"-Xlog:gc,gc+init,safepoint:file={log}"] if log else [])]
-        factors = ((HEAP, cell.heap), (THREADS, cell.threads), (COLLECTOR, cell.collector))
+        factors = ((HEAP, cell.heap), (THREADS, cell.threads), (COLLECTOR, collector))
         over = [pattern for pattern, value in factors if value]
         variables = self._without(over)
         if Path(self.words[0]).name != "java":
@@ -135,6 +150,17 @@ class Program:
             if name in (JAVA_OPTIONS, LAUNCHER_OPTIONS) and len(kept) < len(text.split()):
                 found[name] = " ".join(kept)
         return found
+
+
+def stock_variables(cell: Cell) -> dict[str, str] | None:
+    """What asks the installed libgc for a cell; None if it has no word for something there."""
+    heap = f"heap-limit={cell.heap}" if SIZE.fullmatch(cell.heap) else cell.heap
+    settings = [one.partition("=")[::2] for one in heap.split("+") if one]
+    if cell.threads:
+        settings.append(("markers", str(cell.threads)))
+    if any(name not in STOCK for name, _ in settings):
+        return None
+    return {STOCK[name]: value for name, value in settings}
 
 
 def environment(variables: Mapping[str, str]) -> list[str]:

@@ -18,7 +18,7 @@ class Cell:
 
     #: Options of `gleaner place`, such as `isolated,isolate=jvm`.
     placement: str = ""
-    #: Of a JVM, such as `G1`.
+    #: Of a JVM, such as `G1`; of a program that uses libgc, `stock` is the installed library.
     collector: str = ""
     #: How many threads collect.
     threads: int = 0
@@ -40,6 +40,8 @@ class Cell:
         )
 
 
+#: The collector of a program that runs on the installed libgc.
+INSTALLED = "stock"
 #: The program as it is run now.
 REFERENCE = Cell()
 

@@ -138,6 +138,7 @@ def _figures(results: ResultSet, grouped: Grouped) -> dict[str, Any]:
         "units": UNITS,
         "label": label,
         "heaps": _heaps(results),
+        "warnings": results.warnings(),
         "failures": analysis.failures_by_cell(frame),
         "differing": analysis.differing_outputs(frame),
         "builds": analysis.builds_of(frame),

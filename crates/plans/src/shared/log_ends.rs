@@ -70,12 +70,12 @@ fn write_head(
     }
 }
 
-/// Writes that the process ends in order after `collections` collections, and what is advised for the next time. The
-/// caller runs no collection.
-pub fn write_exit(log: &mut Option<LogFile>, collections: u64, advice: &str) {
+/// Writes that the process ends in order after `collections` collections, how many bytes it allocated in all, and what is
+/// advised for the next time. The caller runs no collection.
+pub fn write_exit(log: &mut Option<LogFile>, collections: u64, allocated: u64, advice: &str) {
     append(log, |line| {
         begin(line, Phase::Exit, collections)?;
-        line.write_str(",\"reason\":")?;
+        write!(line, ",\"bytes\":{allocated},\"reason\":")?;
         write_json_string(line, advice)?;
         line.write_str("}")
     });
@@ -135,7 +135,7 @@ mod tests {
         let text = written(|log| {
             write_start(log, &options, &Topology::host());
             write_fork(log, &options, &Topology::host(), 2);
-            write_exit(log, 3, "one \"piece\"\nand another");
+            write_exit(log, 3, 4096, "one \"piece\"\nand another");
         });
         let lines: std::vec::Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
@@ -150,7 +150,7 @@ mod tests {
             lines[0].split("\"reason\"").nth(1)
         );
         assert!(
-            lines[2].ends_with(r#""reason":"one \"piece\"\u000aand another"}"#),
+            lines[2].ends_with(r#","bytes":4096,"reason":"one \"piece\"\u000aand another"}"#),
             "{text}"
         );
     }
