@@ -103,8 +103,8 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// A mutator inside the gate stops all others, and does something that leaves the heap as it is: a panic there does
-    /// no harm.
+    /// A mutator inside the gate stops all others, and does something that leaves the heap in order at each step: a panic
+    /// there does no harm.
     pub(in crate::scavenge) fn with_stopped_world<R>(
         &self,
         body: impl FnOnce(&mut State, &mut WorldStopped<'_>) -> R,
