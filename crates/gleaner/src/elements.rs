@@ -59,6 +59,7 @@ mod load;
 mod place;
 mod runs;
 mod safe;
+mod share;
 mod spines;
 mod stock;
 mod store;

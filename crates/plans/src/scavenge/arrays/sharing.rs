@@ -128,9 +128,6 @@ impl<F: SlotFormat> Scavenge<F> {
         let made_old = |arraylet| self.dirty_if_slots(arraylet, contents);
         let is_old = !self.is_young(to);
         // SAFETY: the spine has this part, and the mutator has found the pointer inside the gate, as asked.
-        unsafe {
-            self.part(to, to_number)
-                .lead_to(arraylet, is_old, made_old)
-        }
+        unsafe { self.part(to, to_number).lead_to(arraylet, is_old, made_old) }
     }
 }
