@@ -30,8 +30,8 @@ fn scavenge_and_write(stage: &Stage) {
             let mut world = WorldStopped::begin();
             stage.arraylets.begin_scavenge(&mut world);
             let is_zero = |at| (0..WORDS).all(|word| stage.word(at, word) == 0);
-            if let Target::Arraylet(arraylet) = stage.part(0).target(is_zero) {
-                assert_eq!(stage.arraylets.claim(arraylet, false), Claim::Won);
+            if let Target::Own(arraylet) = stage.part(0).target(is_zero) {
+                assert_eq!(stage.arraylets.claim_own(arraylet, false), Claim::Won);
             }
             stage.arraylets.finish_scavenge(&mut world, |_| ());
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use gleaner_base::sync::{AtomicU64, Ordering};
 use gleaner_spaces::precise::arraylets::ArrayletBuffer;
 use loom::thread;
 
@@ -147,9 +148,8 @@ fn a_copy_stays_what_it_was(how: Taint) -> BTreeSet<u64> {
                 stage.gate.close();
                 stage.gate.drain();
                 share();
-                stage.gate.open();
+                stage.gate.open_from_inside();
             });
-            stage.gate.enter();
         }
         let copied = stage.read(1, 0);
         seen.lock().unwrap().insert(copied);
@@ -177,6 +177,58 @@ fn a_copy_that_is_shared_while_others_run_changes() {
 #[should_panic(expected = "a write is seen through the copy")]
 fn a_place_that_is_kept_over_a_stop_is_shared() {
     a_copy_stays_what_it_was(Taint::KeptPlace);
+}
+
+/// A mutator stops the world while another thread collects: between what it does in the stop and what it does behind it,
+/// nothing is collected. Whether the collection came before.
+fn a_stop_keeps_the_stock(goes_in: impl Fn(&Stage) + Sync + Send + 'static) -> BTreeSet<bool> {
+    let all = Seen::default();
+    let seen = all.clone();
+    check(3, move || {
+        let stage = Arc::new(Stage::new());
+        stage.attach();
+        let collections = Arc::new(AtomicU64::new(0));
+        let collector = {
+            let (stage, collections) = (stage.clone(), collections.clone());
+            thread::spawn(move || {
+                stage.collecting.with(&stage.gate, |_| {
+                    stage.gate.close();
+                    stage.gate.drain();
+                    collections.fetch_add(1, Ordering::Relaxed);
+                    stage.gate.open();
+                });
+            })
+        };
+        stage.gate.leave();
+        let before = stage.collecting.with(&stage.gate, |_| {
+            stage.gate.close();
+            stage.gate.drain();
+            let before = collections.load(Ordering::Relaxed);
+            stage.gate.open_from_inside();
+            before
+        });
+        goes_in(&stage);
+        let now = collections.load(Ordering::Relaxed);
+        assert_eq!(now, before, "a collection came between");
+        seen.lock().unwrap().insert(now > 0);
+        stage.detach();
+        collector.join().unwrap();
+    });
+    all.lock().unwrap().clone()
+}
+
+#[test]
+fn nothing_is_collected_between_a_stop_and_what_follows() {
+    assert_eq!(a_stop_keeps_the_stock(|_| ()), [false, true].into());
+}
+
+#[test]
+#[should_panic(expected = "a collection came between")]
+fn a_mutator_that_goes_out_again_behind_its_stop_has_lost_its_stock() {
+    a_stop_keeps_the_stock(|stage| {
+        stage.gate.leave();
+        stage.gate.enter();
+    });
 }
 
 /// How a mutator leads a part to what is shared already.

@@ -11,6 +11,7 @@
 //!   thread uses the elements: [`Filling::Unwritten`](crate::scavenge::arrays::Filling::Unwritten).)
 //! - While mutators run, a pointer changes by compare-and-swap, and only from tainted: to untainted
 //!   ([`Part::instantiate`]), so each part has one winner, or to another tainted one ([`Part::lead_to`]).
+//! - An untainted pointer is the only one to its arraylet.
 //! - Pointers become tainted while no mutator is between a look at one and its store: the one that runs is the only one
 //!   attached, or the world is stopped ([`Part::share`], [`Part::target`]). So nobody writes behind a tainted pointer, and
 //!   any spine may get another tainted pointer to the same arraylet at any time.
@@ -60,8 +61,10 @@ pub enum Target {
     Zero,
     /// To the zero arraylet from now on.
     Compressed,
-    /// To this arraylet.
-    Arraylet(Address),
+    /// To this arraylet, to which no other spine points.
+    Own(Address),
+    /// To this arraylet, to which others may point.
+    Shared(Address),
 }
 
 impl Part<'_> {
@@ -207,7 +210,10 @@ impl Part<'_> {
         }
         let arraylet = self.pieces.target(pointer);
         if !is_zero(arraylet) {
-            return Target::Arraylet(arraylet);
+            return match pointer.is_tainted() {
+                true => Target::Shared(arraylet),
+                false => Target::Own(arraylet),
+            };
         }
         // SAFETY: the world is stopped, and no other worker sets the pointer, as asked.
         unsafe { self.pieces.store(self.spine, self.number, self.pieces.zero) };

@@ -71,7 +71,8 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Runs `body` in a stopped world, unless a collection or another stop for sharing came first; whether it ran. The
-    /// calling mutator is inside the gate. As for [`Scavenge::collect`].
+    /// calling mutator is inside the gate, and is so again before anything else is collected: its stock is what it was if
+    /// the body ran. As for [`Scavenge::collect`].
     pub fn in_a_stop(&self, body: impl FnOnce()) -> bool {
         let stops = &self.sharing_stops;
         let before = || (self.epoch(), stops.done.load(Ordering::Relaxed));

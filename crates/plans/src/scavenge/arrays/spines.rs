@@ -17,13 +17,18 @@ use crate::scavenge::Scavenge;
 use crate::scavenge::parts::Target;
 use crate::scavenge::trace::{CHUNK_POINTERS, Item, WorkerState};
 
+/// How many arraylets ahead of the one that is scanned are fetched into the cache: that each begins with something other
+/// than zero costs little then.
+const LOOK_AHEAD: usize = 8;
+
 /// A task's share of the space of arraylets. A chunk of numbers costs a look; a task for each would be most of a scavenge
 /// beside large arrays of numbers.
 const ARRAYLET_STRIP_BYTES: usize = 32 * CHUNK_BYTES;
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Scans a spine that was reached and will be `old`, or a chunk of its pointers: claims the arraylets, and visits their
-    /// slots and those that lie in the spine.
+    /// slots and those that lie in the spine. Arraylets of zeros are taken back (section 4.5), but for those of immortal
+    /// arrays.
     ///
     /// # Safety
     /// A spine of this heap lies at `spine`, and `header` is its header; the calling worker alone scans the item, in a
@@ -48,13 +53,32 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: a spine with this header, as asked.
             unsafe { self.model.scan(header, spine, |slot| visit(local, slot)) };
         }
+        let compresses = !header.is_immortal()
+            && self
+                .config
+                .cutting
+                .is_some_and(|cutting| cutting.zero_compression);
         let first = chunk * CHUNK_POINTERS;
-        for number in first..(first + CHUNK_POINTERS).min(count) {
-            // SAFETY: the spine has this pointer, and this worker alone scans and changes it, as asked.
-            let Some(arraylet) = (unsafe { self.arraylet_of(header, spine, number, local) }) else {
-                continue;
+        let end = (first + CHUNK_POINTERS).min(count);
+        for number in first..end {
+            if (compresses || slots) && number + LOOK_AHEAD < end {
+                // SAFETY: the spine has this pointer.
+                let ahead = unsafe { pieces.load(spine, number + LOOK_AHEAD) };
+                pieces.target(ahead).prefetch();
+            }
+            // SAFETY: an arraylet that a spine points at, in a stopped world.
+            let is_zero = |at| compresses && unsafe { self.arraylets().is_zero(at) };
+            // SAFETY: the world is stopped, and the spine has this part, which this worker alone scans, as asked.
+            let (arraylet, claim) = match unsafe { self.part(spine, number).target(is_zero) } {
+                Target::Zero => continue,
+                Target::Compressed => {
+                    local.compressed += 1;
+                    continue;
+                }
+                Target::Own(at) => (at, self.arraylets().claim_own(at, old)),
+                Target::Shared(at) => (at, self.arraylets().claim(at, old)),
             };
-            match self.arraylets().claim(arraylet, old) {
+            match claim {
                 Claim::Won => {
                     if slots {
                         self.slots_of(arraylet).for_each(|slot| visit(local, slot));
@@ -63,36 +87,6 @@ impl<F: SlotFormat> Scavenge<F> {
                 Claim::MadeOld if slots => self.dirty_arraylet(arraylet),
                 Claim::MadeOld | Claim::Lost => {}
             }
-        }
-    }
-
-    /// The arraylet of a pointer, unless it is the zero arraylet, also from now on (section 4.5). Those of immortal arrays
-    /// stay.
-    ///
-    /// # Safety
-    /// As for [`Scavenge::scan_spine`]; the spine has this pointer, and it is not that of the remainder.
-    unsafe fn arraylet_of(
-        &self,
-        header: Header,
-        spine: Address,
-        number: usize,
-        local: &mut WorkerState,
-    ) -> Option<Address> {
-        let compresses = !header.is_immortal()
-            && self
-                .config
-                .cutting
-                .is_some_and(|cutting| cutting.zero_compression);
-        // SAFETY: an arraylet that a spine points at, in a stopped world.
-        let is_zero = |arraylet| compresses && unsafe { self.arraylets().is_zero(arraylet) };
-        // SAFETY: the world is stopped, and the spine has this pointer, which is this worker's, as asked.
-        match unsafe { self.part(spine, number).target(is_zero) } {
-            Target::Zero => None,
-            Target::Compressed => {
-                local.compressed += 1;
-                None
-            }
-            Target::Arraylet(arraylet) => Some(arraylet),
         }
     }
 
