@@ -47,6 +47,7 @@
 mod buffers;
 mod checks;
 mod compare;
+mod copied;
 mod copy;
 mod counted;
 mod cursor;

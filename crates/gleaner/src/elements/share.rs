@@ -12,7 +12,7 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::arrays::Contents;
 
-use super::copy::{Copied, Range};
+use super::copied::{Copied, Range};
 use super::stock::address;
 use crate::body::with_heap;
 use crate::mutator::Mutator;

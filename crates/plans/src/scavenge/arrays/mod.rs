@@ -16,6 +16,7 @@ pub(super) mod guard;
 pub mod parts;
 pub mod report;
 pub mod sharing;
+pub(super) mod sharing_stops;
 mod spines;
 mod stock;
 pub mod tally;

@@ -16,35 +16,12 @@
 //! - A mutator that waits for the others to stop is outside of the gate: a collection may come first, or another mutator's
 //!   stop. Then it has to begin again: its stock is gone, or what it counted.
 
-use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::clock;
 use gleaner_spaces::precise::arraylets::Contents;
 
 use crate::scavenge::Scavenge;
-use crate::scavenge::decide::sharing::{self, Measurements};
-
-/// What is remembered of stops for sharing.
-#[derive(Debug)]
-pub(in crate::scavenge) struct Stops {
-    /// How many there were; raised in stopped worlds, read by mutators to see whether another one shared before them.
-    done: AtomicU64,
-    /// What they took lately. Written in stopped worlds; relaxed, since it is no more than a number to compare with.
-    lately_ns: AtomicU64,
-    /// Bytes that were copied since the last one and could have been shared in one. Relaxed, as above.
-    copied: AtomicUsize,
-}
-
-impl Default for Stops {
-    fn default() -> Stops {
-        Stops {
-            done: AtomicU64::new(0),
-            lately_ns: AtomicU64::new(sharing::FIRST_STOP_NS),
-            copied: AtomicUsize::new(0),
-        }
-    }
-}
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Runs `body` if the calling mutator is the only one attached; none is attached meanwhile. Whether it ran.
@@ -55,40 +32,26 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Whether `bytes` bytes of arraylets that one array has are to be shared in a stop. If not, they will be copied.
     pub fn stops_to_share(&self, bytes: usize) -> bool {
-        let stops = &self.sharing_stops;
         // Under stress each use of a technique is one that tests it.
-        let decision = bytes > 0 && self.config.options.stress > 0
-            || sharing::stops(&Measurements {
-                bytes,
-                copied: stops.copied.load(Ordering::Relaxed),
-                others: (self.gate.inside() as usize).saturating_sub(1),
-                stop_ns: stops.lately_ns.load(Ordering::Relaxed),
-            });
-        if !decision {
-            stops.copied.fetch_add(bytes, Ordering::Relaxed);
-        }
-        decision
+        let is_tested = bytes > 0 && self.config.options.stress > 0;
+        let others = (self.gate.inside() as usize).saturating_sub(1);
+        self.sharing_stops.decide(bytes, others) || is_tested
     }
 
     /// Runs `body` in a stopped world, unless a collection or another stop for sharing came first; whether it ran. The
     /// calling mutator is inside the gate, and is so again before anything else is collected: its stock is what it was if
     /// the body ran. As for [`Scavenge::collect`].
     pub fn in_a_stop(&self, body: impl FnOnce()) -> bool {
-        let stops = &self.sharing_stops;
-        let before = || (self.epoch(), stops.done.load(Ordering::Relaxed));
+        let before = || (self.epoch(), self.sharing_stops.count());
         let (seen, asked) = (before(), clock::monotonic_ns());
-        self.with_stopped_world(|state, _| {
+        self.with_stopped_world(|state, world| {
             if before() != seen {
                 return false;
             }
             body();
-            stops.done.fetch_add(1, Ordering::Relaxed);
-            stops.copied.store(0, Ordering::Relaxed);
             // Since it was asked for: nobody else had the world stopped for long in between.
             let took = clock::monotonic_ns() - asked;
-            let lately = stops.lately_ns.load(Ordering::Relaxed);
-            let lately = sharing::lately(lately, took);
-            stops.lately_ns.store(lately, Ordering::Relaxed);
+            self.sharing_stops.note(world, took);
             state.totals.stopped_ns += took;
             state.totals.longest_stop_ns = state.totals.longest_stop_ns.max(took);
             true
