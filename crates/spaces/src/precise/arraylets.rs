@@ -452,6 +452,7 @@ impl Arraylets {
     ///
     /// # Safety
     /// An arraylet lies there, and no mutator runs.
+    #[inline]
     pub unsafe fn is_zero(&self, arraylet: Address) -> bool {
         // SAFETY: an arraylet lies there, as asked, and has `arraylet_bytes` bytes. Another worker may replace a
         // reference by another one meanwhile, neither of which is zero.

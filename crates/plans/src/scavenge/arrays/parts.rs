@@ -204,7 +204,19 @@ impl Part<'_> {
     #[inline]
     pub unsafe fn target(&self, is_zero: impl FnOnce(Address) -> bool) -> Target {
         // SAFETY: the spine has this part, as asked.
-        let pointer = unsafe { self.load() };
+        unsafe { self.target_of(self.load(), is_zero) }
+    }
+
+    /// As [`Part::target`], of a pointer that was read before.
+    ///
+    /// # Safety
+    /// As for [`Part::target`]; the part has this pointer.
+    #[inline(always)]
+    pub unsafe fn target_of(
+        &self,
+        pointer: Pointer,
+        is_zero: impl FnOnce(Address) -> bool,
+    ) -> Target {
         if pointer == self.pieces.zero {
             return Target::Zero;
         }

@@ -14,7 +14,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES, Claim};
 
 use crate::scavenge::Scavenge;
-use crate::scavenge::parts::Target;
+use crate::scavenge::parts::{Part, Target};
 use crate::scavenge::trace::{CHUNK_POINTERS, Item, WorkerState};
 
 /// How many arraylets ahead of the one that is scanned are fetched into the cache: that each begins with something other
@@ -59,24 +59,36 @@ impl<F: SlotFormat> Scavenge<F> {
                 .cutting
                 .is_some_and(|cutting| cutting.zero_compression);
         let first = chunk * CHUNK_POINTERS;
-        let end = (first + CHUNK_POINTERS).min(count);
-        for number in first..end {
-            if (compresses || slots) && number + LOOK_AHEAD < end {
-                // SAFETY: the spine has this pointer.
-                let ahead = unsafe { pieces.load(spine, number + LOOK_AHEAD) };
+        let arraylets = self.arraylets();
+        let mut pointers = [pieces.zero; CHUNK_POINTERS];
+        let pointers = &mut pointers[..CHUNK_POINTERS.min(count - first)];
+        for (index, pointer) in pointers.iter_mut().enumerate() {
+            // SAFETY: the spine has this pointer.
+            *pointer = unsafe { pieces.load(spine, first + index) };
+        }
+        for (index, &pointer) in pointers.iter().enumerate() {
+            if (compresses || slots)
+                && let Some(&ahead) = pointers.get(index + LOOK_AHEAD)
+            {
                 pieces.target(ahead).prefetch();
             }
+            let part = Part {
+                pieces,
+                arraylets,
+                spine,
+                number: first + index,
+            };
             // SAFETY: an arraylet that a spine points at, in a stopped world.
-            let is_zero = |at| compresses && unsafe { self.arraylets().is_zero(at) };
+            let is_zero = |at| compresses && unsafe { arraylets.is_zero(at) };
             // SAFETY: the world is stopped, and the spine has this part, which this worker alone scans, as asked.
-            let (arraylet, claim) = match unsafe { self.part(spine, number).target(is_zero) } {
+            let (arraylet, claim) = match unsafe { part.target_of(pointer, is_zero) } {
                 Target::Zero => continue,
                 Target::Compressed => {
                     local.compressed += 1;
                     continue;
                 }
-                Target::Own(at) => (at, self.arraylets().claim_own(at, old)),
-                Target::Shared(at) => (at, self.arraylets().claim(at, old)),
+                Target::Own(at) => (at, arraylets.claim_own(at, old)),
+                Target::Shared(at) => (at, arraylets.claim(at, old)),
             };
             match claim {
                 Claim::Won => {
