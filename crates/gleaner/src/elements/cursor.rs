@@ -45,8 +45,8 @@ pub struct CursorMut<'m, E: Element> {
     element: PhantomData<E>,
 }
 
-/// How many parts a cursor looks at when it is opened.
-const FIRST_PARTS: usize = 8;
+/// A range of so many parts is looked at as a whole when a cursor is opened.
+const FEW_PARTS: usize = 8;
 
 /// Where a cursor is.
 #[derive(Clone, Copy, Debug)]
@@ -143,8 +143,8 @@ fn find_run<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: 
     unsafe { far_runs::<E>(mutator, array).starting_at(offset, most) }
 }
 
-/// As [`find_run`], of few parts: a cursor over a long array may be given up after a few elements, and one over a row of a
-/// matrix needs no more.
+/// As [`find_run`], of one part if the range is long: such a cursor may be given up after a few elements. One over a row of a
+/// matrix goes to its end.
 #[cold]
 #[inline(never)]
 fn find_first_run<E: Element>(
@@ -153,9 +153,16 @@ fn find_first_run<E: Element>(
     offset: usize,
     most: usize,
 ) -> Run {
-    let few = FIRST_PARTS << E::Layout::pieces(mutator.record()).arraylet_shift;
+    let few = FEW_PARTS << E::Layout::pieces(mutator.record()).arraylet_shift;
     // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed.
-    unsafe { far_runs::<E>(mutator, array).starting_at(offset, most.min(few)) }
+    unsafe {
+        let runs = far_runs::<E>(mutator, array);
+        if most <= few {
+            runs.starting_at(offset, most)
+        } else {
+            runs.in_one_part(offset, most)
+        }
+    }
 }
 
 /// Where all of a range lies, if it lies side by side and may be written: no memory is taken then.
