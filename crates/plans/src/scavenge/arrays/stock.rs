@@ -210,7 +210,7 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the record is the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
         let was_zero = Cell::new(false);
-        let mut fill = |before: Pointer| {
+        let fill = |before: Pointer| {
             was_zero.set(before == self.model.pieces.zero);
             let zeros = match was_zero.get() && filling == Filling::Same {
                 true => mutator.zeros_in_a_row.get().saturating_add(1),
@@ -240,7 +240,7 @@ impl<F: SlotFormat> Scavenge<F> {
         loop {
             let made_old = |arraylet| self.dirty_if_slots(arraylet, contents);
             // SAFETY: the spine has this part, and the mutator is inside the gate, as asked; no spine points at a stock.
-            match unsafe { part.instantiate(is_old, &mut fill, made_old) } {
+            match unsafe { part.instantiate(is_old, fill, made_old) } {
                 Writable::Already(at) => return at,
                 Writable::Installed(at) => {
                     mutator.count_arrays(|counts| {
