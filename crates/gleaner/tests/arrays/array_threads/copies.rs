@@ -131,7 +131,7 @@ impl Program {
             let index = (chosen >> 20) as usize % LENGTH;
             scope.write_u64(numbers, index, chosen).unwrap();
             scope.nested(|scope| {
-                let integer = scope.integer((chosen >> 40) as i64);
+                let integer = scope.integer((chosen >> 40) as i64).unwrap();
                 scope.set(references, index, integer).unwrap();
             });
         }
