@@ -22,13 +22,14 @@ fn write_on(mutator: &mut Mutator, array: &Handle, seed: u64, done: &AtomicBool)
         step = mixed(step);
         let first = (step >> 8) as usize % LENGTH;
         let count = 1 + (step >> 32) as usize % (LENGTH - first);
-        // SAFETY: the range lies in the array; nothing is used again but what the handle holds.
         match step % 3 {
+            // SAFETY: the element lies in the array; nothing is used again but what the handle holds.
             0 => unsafe {
                 mutator
                     .store_element_in::<u64>(address(array), first, step)
                     .unwrap();
             },
+            // SAFETY: the range lies in the array; nothing is used again but what the handle holds.
             1 => unsafe {
                 let cursor = mutator.cursor_mut::<u64>(address(array), first, count);
                 let mut cursor = cursor.unwrap();
