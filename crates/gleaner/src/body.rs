@@ -66,7 +66,7 @@ impl Deref for Shared {
 pub(crate) struct Body {
     /// No other heap of the process has it: types remember it.
     pub(crate) number: u32,
-    /// How many mutators there are. Relaxed: it is a number for people.
+    /// How many mutators there are. Relaxed: it is a number for people, and a hint.
     pub(crate) mutators: AtomicUsize,
     pub(crate) listeners: Listeners,
     /// An option from outside that changed the layout of objects while the program did not say that its code follows.

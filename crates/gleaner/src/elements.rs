@@ -47,6 +47,7 @@
 mod buffers;
 mod checks;
 mod compare;
+mod copied;
 mod copy;
 mod counted;
 mod cursor;
@@ -59,6 +60,7 @@ mod load;
 mod place;
 mod runs;
 mod safe;
+mod share;
 mod spines;
 mod stock;
 mod store;

@@ -52,6 +52,18 @@ impl Address {
         Address(self.0.wrapping_add(bytes))
     }
 
+    /// The address of the item at an index, of those of `bytes` bytes that begin here: 1, 2, 4 or 8. Compilers let the access
+    /// itself scale the index; a product they would keep in a register of its own.
+    #[inline(always)]
+    pub fn item(self, index: usize, bytes: usize) -> Address {
+        match bytes {
+            1 => Address::of(self.ptr::<u8>().wrapping_add(index)),
+            2 => Address::of(self.ptr::<u16>().wrapping_add(index)),
+            4 => Address::of(self.ptr::<u32>().wrapping_add(index)),
+            _ => Address::of(self.ptr::<u64>().wrapping_add(index)),
+        }
+    }
+
     /// The address `bytes` further down.
     #[inline(always)]
     pub const fn sub(self, bytes: usize) -> Address {

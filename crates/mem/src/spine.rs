@@ -205,6 +205,25 @@ impl Pieces {
         }
     }
 
+    /// As [`Pieces::part`], of an element beyond N by its index, of elements of `bytes` bytes: `within` counts elements, not
+    /// bytes. Where the sizes are known when code is compiled, number and place are scaled as they are added to addresses.
+    #[inline(always)]
+    pub const fn part_of_element(&self, index: u32, bytes: usize) -> Part {
+        let shift = self.arraylet_shift - bytes.trailing_zeros();
+        let mask = (1 << shift) - 1;
+        if self.first_n.trailing_zeros() >= self.arraylet_shift {
+            return Part {
+                number: (index >> shift) as usize - (self.first_n >> self.arraylet_shift),
+                within: (index & mask) as usize,
+            };
+        }
+        let beyond = index - (self.first_n / bytes) as u32;
+        Part {
+            number: (beyond >> shift) as usize,
+            within: (beyond & mask) as usize,
+        }
+    }
+
     /// The offset of the first byte of a part.
     pub const fn offset_of(&self, number: usize) -> usize {
         self.first_n + (number << self.arraylet_shift)
@@ -384,6 +403,11 @@ mod tests {
                     let part = pieces.part(offset);
                     assert!(part.number < pointers && part.within < 256);
                     assert_eq!(pieces.offset_of(part.number) + part.within, offset);
+                    for size in [1, 2, 4, 8].into_iter().filter(|size| offset % size == 0) {
+                        let index = (offset / size) as u32;
+                        let within = part.within / size;
+                        assert_eq!(pieces.part_of_element(index, size), Part { within, ..part });
+                    }
                     // SAFETY: a spine of `bytes` bytes of elements lies there.
                     let pointer = unsafe { pieces.load(base, part.number) };
                     if part.number < arraylets {

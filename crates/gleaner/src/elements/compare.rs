@@ -6,7 +6,7 @@ use std::slice;
 use gleaner_mem::Address;
 
 use super::checks::check_range;
-use super::copy::Copied;
+use super::copied::Copied;
 use super::element::{Element, Number};
 use crate::mutator::Mutator;
 use crate::scope::{Local, Scope};

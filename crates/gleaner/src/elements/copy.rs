@@ -1,5 +1,5 @@
 //! Bulk copies of array elements, of arrays in pieces run by run (PLDI 2010, section 4.6), and whole arraylets by sharing
-//! them (section 4.7).
+//! them (section 4.7, `share.rs`).
 //!
 //! Slots are copied one by one, each as a mutator would: a thread that reads one meanwhile finds the old value or the
 //! new. The barrier dirties the cards of the whole range (I5).
@@ -14,48 +14,13 @@ use gleaner_mem::slot::{Compressed, Value, Wide};
 use gleaner_plans::scavenge::arrays::{Contents, Filling};
 
 use super::checks::check_range;
+use super::copied::{Copied, Range};
 use super::element::Element;
 use super::runs::Run;
+use super::share::{Found, Sharing};
 use super::stock::address;
 use crate::body::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
-
-/// What is copied, and how.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Copied {
-    /// Slots.
-    Slots,
-    /// Numbers of 2^this bytes, which no other thread uses meanwhile.
-    Numbers(u32),
-    /// Numbers of 2^this bytes, which other threads may use: they find the old value or the new.
-    SharedNumbers(u32),
-}
-
-/// `bytes` bytes, from offset `from` of one array to offset `to` of another.
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    from: usize,
-    to: usize,
-    bytes: usize,
-}
-
-impl Range {
-    /// The part that begins `before` bytes behind its start and has `bytes` bytes.
-    fn part(self, (before, bytes): (usize, usize)) -> Range {
-        Range {
-            from: self.from + before,
-            to: self.to + before,
-            bytes,
-        }
-    }
-
-    /// What lies before a part, and behind it.
-    fn without(self, part: Option<(usize, usize)>) -> [Range; 2] {
-        let (before, bytes) = part.unwrap_or((self.bytes, 0));
-        let behind = before + bytes;
-        [(0, before), (behind, self.bytes - behind)].map(|part| self.part(part))
-    }
-}
 
 /// How runs are copied.
 #[derive(Clone, Copy, Debug)]
@@ -202,7 +167,7 @@ impl Mutator {
     ///
     /// # Safety
     /// `bytes` bytes of such elements lie at both places.
-    unsafe fn transfer(&self, from: Address, to: Address, bytes: usize, copied: Copied) {
+    pub(super) unsafe fn transfer(&self, from: Address, to: Address, bytes: usize, copied: Copied) {
         macro_rules! copy_as {
             ($atomic:ty, $load:ident, $store:ident) => {
                 // SAFETY: `bytes` bytes of elements of this width lie at both places, as the caller promises.
@@ -257,132 +222,84 @@ impl Mutator {
         let overlaps = from == to && all.from.abs_diff(all.to) < all.bytes;
         let shares = !overlaps && cutting.is_some_and(|cutting| cutting.copy_on_write);
         let contents = Contents::of(copied == Copied::Slots);
-        let mut shared = match shares {
+        let whole = match shares {
             // SAFETY: the arrays have these ranges, as the caller promises.
             true => unsafe { self.shareable_range(from, to, all) },
             false => None,
         };
         let mut values = [from, to].map(Value::reference);
-        let to_untaint = RefCell::new(Vec::new());
-        loop {
-            let ranges = all.without(shared);
+        let found = RefCell::new(Found::default());
+        for sharing in Sharing::ORDER {
+            let at_once = whole.filter(|_| sharing != Sharing::OneByOne);
             // SAFETY: valid references, as the caller promises; the arrays have these ranges wherever they lie, and
             // nothing polls behind what fills the stock.
             unsafe {
-                values = self.fill_stock_for(values, contents, |mutator, values| {
-                    let [from, to] = values.map(address);
-                    let mut to_untaint = to_untaint.borrow_mut();
-                    to_untaint.clear();
-                    for range in ranges {
-                        mutator.find_tainted(from, to, range, &copies, &mut to_untaint);
-                    }
-                    to_untaint.len()
-                })?;
-                let [from, to] = values.map(address);
-                // Nothing was written yet, so that all or nothing is copied.
-                if let Some(range) = shared.take()
-                    && !self.share_parts(from, to, all.part(range), contents)
+                if sharing != Sharing::OneByOne
+                    && !at_once.is_some_and(|range| {
+                        self.may_share(sharing, values.map(address), all.part(range))
+                    })
                 {
                     continue;
                 }
-                let mut to_untaint = to_untaint.into_inner();
-                if copies.singly {
-                    to_untaint.sort_unstable();
+                let ranges = all.without(at_once);
+                values = self.fill_stock_for(values, contents, |mutator, values| {
+                    let [from, to] = values.map(address);
+                    let mut found = found.borrow_mut();
+                    *found = Found::default();
                     for range in ranges {
-                        self.copy_singly(from, to, range, &copies, &to_untaint);
+                        mutator.find_tainted(from, to, range, &copies, whole.is_some(), &mut found);
                     }
-                } else {
-                    let mut to_untaint = to_untaint.iter().copied().peekable();
-                    for range in ranges {
-                        self.copy_runs(from, to, range, &copies, &mut to_untaint);
+                    found.to_untaint.len()
+                })?;
+                // Nothing was written yet, so that all or nothing is copied.
+                if let Some(range) = at_once {
+                    let done;
+                    (values, done) = self.share_parts(sharing, values, all.part(range), contents);
+                    if !done {
+                        continue;
                     }
                 }
+                let [from, to] = values.map(address);
+                self.copy_found(from, to, ranges, &copies, found.into_inner());
             }
             return Ok(());
         }
+        unreachable!("what is not shared at once is shared or copied one by one")
     }
 
-    /// Where in a range whole arraylets correspond to whole arraylets: bytes before, and bytes.
+    /// Copies ranges, for which the stock is filled: first leads parts to what is shared already, then copies the rest.
     ///
     /// # Safety
-    /// As for [`Mutator::copy_between`].
-    unsafe fn shareable_range(
-        &self,
-        from: Address,
-        to: Address,
-        all: Range,
-    ) -> Option<(usize, usize)> {
-        let pieces = self.record().pieces;
-        if !pieces.cut() || (all.from.wrapping_sub(all.to)) & (pieces.arraylet_bytes() - 1) != 0 {
-            return None;
-        }
-        // SAFETY: valid arrays, as the caller promises.
-        unsafe {
-            // The arraylets of an immortal array are never those of another.
-            if [from, to].iter().any(|&array| self.is_immortal(array)) {
-                return None;
-            }
-            let parts = [(from, all.from), (to, all.to)].map(|(array, offset)| {
-                let bytes = self.bytes_of(array);
-                let whole = self.runs(array).whole_parts(offset, all.bytes, bytes);
-                let relative = |number| pieces.offset_of(number) - offset;
-                (!whole.is_empty()).then(|| (relative(whole.start), relative(whole.end)))
-            });
-            let (Some(one), Some(other)) = (parts[0], parts[1]) else {
-                return None;
-            };
-            let (start, end) = (one.0.max(other.0), one.1.min(other.1));
-            (start < end).then(|| (start, end - start))
-        }
-    }
-
-    /// Bytes of all elements of an array.
-    ///
-    /// # Safety
-    /// `array` is a valid reference to an array.
-    unsafe fn bytes_of(&self, array: Address) -> usize {
-        // SAFETY: an array, as the caller promises.
-        unsafe {
-            let log2 = match self.element_raw(array) {
-                Some(log2) => log2,
-                None => self.log2(Copied::Slots),
-            };
-            (self.length_raw(array) as usize) << log2
-        }
-    }
-
-    /// Shares the arraylets of a range of whole ones; false if others may use them meanwhile.
-    ///
-    /// # Safety
-    /// As for [`Mutator::copy_between`]; the range is one of whole arraylets of both, and does not overlap itself.
-    unsafe fn share_parts(
+    /// As for [`Mutator::copy_between`]; `found` is what [`Mutator::find_tainted`] found for these ranges, and the stock is
+    /// filled for it.
+    unsafe fn copy_found(
         &mut self,
         from: Address,
         to: Address,
-        range: Range,
-        contents: Contents,
-    ) -> bool {
-        let pieces = self.record().pieces;
-        let count = range.bytes >> pieces.arraylet_shift;
-        let (first, to_first) = (pieces.part(range.from).number, pieces.part(range.to).number);
-        let mut touched = 0;
-        let shared = with_heap!(&self.shared.kind, heap => heap.while_alone(|| {
-            for index in 0..count {
-                let (part, to_part) = ((from, first + index), (to, to_first + index));
-                // SAFETY: both have these parts, as the caller promises, and no other mutator is attached.
-                touched += u64::from(unsafe { heap.share(part, to_part, contents) });
+        ranges: [Range; 2],
+        copies: &Copies,
+        mut found: Found,
+    ) {
+        // SAFETY: the arrays have these ranges, and the stock is filled, as the caller promises.
+        unsafe {
+            self.lead_parts(to, &found.to_lead, copies.copied);
+            found.to_lead.sort_unstable();
+            if copies.singly {
+                found.to_untaint.sort_unstable();
+                for range in ranges {
+                    self.copy_singly(from, to, range, copies, &found);
+                }
+            } else {
+                let mut to_untaint = found.to_untaint.iter().copied().peekable();
+                for range in ranges {
+                    self.copy_runs(from, to, range, copies, &mut to_untaint, &found);
+                }
             }
-        }));
-        if shared {
-            self.record().count_arrays(|counts| {
-                counts.shared += count as u64;
-                counts.touched += touched;
-            });
         }
-        shared
     }
 
-    /// Adds the parts that a copy of a range makes private: not those that are all zero, and are to be.
+    /// Adds the parts that a copy of a range makes private, and where it `leads` parts to what is shared, those: neither
+    /// those that are all zero, and are to be.
     ///
     /// # Safety
     /// As for [`Mutator::copy_between`].
@@ -393,24 +310,29 @@ impl Mutator {
         to: Address,
         range: Range,
         copies: &Copies,
-        to_untaint: &mut Vec<usize>,
+        leads: bool,
+        found: &mut Found,
     ) {
+        let arraylet_bytes = self.record().pieces.arraylet_bytes();
         // SAFETY: both arrays have this range, as the caller promises.
         unsafe {
             self.for_pairs(from, to, range, copies, |read, write| {
-                let needs = !(write.writable || write.zero && read.zero);
-                to_untaint.extend(
-                    write
-                        .part
-                        .filter(|part| needs && to_untaint.last() != Some(part)),
-                );
+                if write.writable || write.zero && read.zero {
+                    return;
+                }
+                let part = write.part.expect("what may not be written is a part");
+                if leads && !read.writable && write.bytes == arraylet_bytes {
+                    found.to_lead.push((part, read.at));
+                } else if found.to_untaint.last() != Some(&part) {
+                    found.to_untaint.push(part);
+                }
             });
         }
     }
 
     /// # Safety
     /// As for [`Mutator::copy_between`]; the stock is filled for the parts `to_untaint`, which are given in the order
-    /// of the copy.
+    /// of the copy; those that `found` says were led somewhere hold what they are to hold.
     #[inline(never)]
     unsafe fn copy_runs(
         &self,
@@ -419,12 +341,16 @@ impl Mutator {
         range: Range,
         copies: &Copies,
         to_untaint: &mut Peekable<impl Iterator<Item = usize>>,
+        found: &Found,
     ) {
         let contents = Contents::of(copies.copied == Copied::Slots);
         let (mut beyond, mut last) = (0, None);
         // SAFETY: both arrays have this range, and the stock is filled for it, as the caller promises.
         unsafe {
             self.for_pairs(from, to, range, copies, |read, write| {
+                if write.part.is_some_and(|part| found.was_led(part)) {
+                    return;
+                }
                 if write.part.is_some() {
                     beyond += write.bytes as u64;
                 }
@@ -450,37 +376,38 @@ impl Mutator {
     /// Copies a range as a loop of loads and stores does.
     ///
     /// # Safety
-    /// As for [`Mutator::copy_between`]; the stock is filled for the parts `to_untaint`, which are in order.
+    /// As for [`Mutator::copy_between`]; the stock is filled for what `found` says, which is in order.
     unsafe fn copy_singly(
         &self,
         from: Address,
         to: Address,
         range: Range,
         copies: &Copies,
-        to_untaint: &[usize],
+        found: &Found,
     ) {
         // SAFETY: both are arrays of such elements and have this range, and the stock is filled for it, as the caller
         // promises.
         unsafe {
             match self.log2(copies.copied) {
                 3 if copies.copied == Copied::Slots => {
-                    self.copy_elements_singly::<Wide>(from, to, range, copies, to_untaint)
+                    self.copy_elements_singly::<Wide>(from, to, range, copies, found)
                 }
                 _ if copies.copied == Copied::Slots => {
-                    self.copy_elements_singly::<Compressed>(from, to, range, copies, to_untaint);
+                    self.copy_elements_singly::<Compressed>(from, to, range, copies, found);
                 }
-                0 => self.copy_elements_singly::<u8>(from, to, range, copies, to_untaint),
-                1 => self.copy_elements_singly::<u16>(from, to, range, copies, to_untaint),
-                2 => self.copy_elements_singly::<u32>(from, to, range, copies, to_untaint),
-                _ => self.copy_elements_singly::<u64>(from, to, range, copies, to_untaint),
+                0 => self.copy_elements_singly::<u8>(from, to, range, copies, found),
+                1 => self.copy_elements_singly::<u16>(from, to, range, copies, found),
+                2 => self.copy_elements_singly::<u32>(from, to, range, copies, found),
+                _ => self.copy_elements_singly::<u64>(from, to, range, copies, found),
             }
         }
         let first_n = self.record().pieces.first_n;
         let beyond = (range.to + range.bytes).saturating_sub(range.to.max(first_n));
+        let led = found.to_lead.len() << self.record().pieces.arraylet_shift;
         // SAFETY: a valid array, as the caller promises.
         if unsafe { self.runs(to) }.is_spine() {
             self.record()
-                .count_arrays(|counts| counts.copied_bytes += beyond as u64);
+                .count_arrays(|counts| counts.copied_bytes += beyond.saturating_sub(led) as u64);
         }
     }
 
@@ -493,7 +420,7 @@ impl Mutator {
         to: Address,
         range: Range,
         copies: &Copies,
-        to_untaint: &[usize],
+        found: &Found,
     ) {
         let (contents, base) = (Contents::of(E::SLOTS), self.record().base);
         // SAFETY: valid arrays, as the caller promises.
@@ -504,7 +431,10 @@ impl Mutator {
                 let read = source.in_one_part(range.from + offset, E::BYTES);
                 let item = E::read_at(read.at, base);
                 let write = target.in_one_part(range.to + offset, E::BYTES);
-                let was_tainted = |part| to_untaint.binary_search(&part).is_ok();
+                if write.part.is_some_and(|part| found.was_led(part)) {
+                    return;
+                }
+                let was_tainted = |part| found.to_untaint.binary_search(&part).is_ok();
                 // As in `copy_runs`, what was all zero when the stock was filled may stay so.
                 if write.zero && (E::is_zero(item) || !write.part.is_some_and(was_tainted)) {
                     return;

@@ -24,8 +24,8 @@ impl Layout for Counted {
     const COUNTED: bool = true;
 
     #[inline(always)]
-    fn is_whole(record: &Record, end: usize) -> bool {
-        AnyArrays::is_whole(record, end)
+    fn is_whole(record: &Record, end: usize, bytes: usize) -> bool {
+        AnyArrays::is_whole(record, end, bytes)
     }
 
     #[inline(always)]

@@ -45,6 +45,9 @@ pub struct CursorMut<'m, E: Element> {
     element: PhantomData<E>,
 }
 
+/// A range of so many parts is looked at as a whole when a cursor is opened.
+const FEW_PARTS: usize = 8;
+
 /// Where a cursor is.
 #[derive(Clone, Copy, Debug)]
 struct Place<'m> {
@@ -84,13 +87,12 @@ impl<'m> Place<'m> {
                 (run.at, run.bytes)
             }
         };
-        let (end, end_index) = (next.add(bytes), index + bytes / E::BYTES);
         Place {
             mutator,
             array,
             next,
-            end,
-            end_index,
+            end: next.add(bytes),
+            end_index: index + bytes / E::BYTES,
             last,
         }
     }
@@ -141,7 +143,8 @@ fn find_run<E: Element>(mutator: &Mutator, array: Address, offset: usize, most: 
     unsafe { far_runs::<E>(mutator, array).starting_at(offset, most) }
 }
 
-/// As [`find_run`], of one part: a cursor over a long array may be given up after a few elements.
+/// As [`find_run`], of one part if the range is long: such a cursor may be given up after a few elements. One over a row of a
+/// matrix goes to its end.
 #[cold]
 #[inline(never)]
 fn find_first_run<E: Element>(
@@ -150,8 +153,29 @@ fn find_first_run<E: Element>(
     offset: usize,
     most: usize,
 ) -> Run {
+    let few = FEW_PARTS << E::Layout::pieces(mutator.record()).arraylet_shift;
     // SAFETY: a cursor is made for a range of a valid array, which stays in place while the mutator is borrowed.
-    unsafe { far_runs::<E>(mutator, array).in_one_part(offset, most) }
+    unsafe {
+        let runs = far_runs::<E>(mutator, array);
+        if most <= few {
+            runs.starting_at(offset, most)
+        } else {
+            runs.in_one_part(offset, most)
+        }
+    }
+}
+
+/// Where all of a range lies, if it lies side by side and may be written: no memory is taken then.
+#[inline(never)]
+fn find_run_to_write<E: Element>(
+    mutator: &Mutator,
+    array: Address,
+    offset: usize,
+    bytes: usize,
+) -> Option<Address> {
+    // SAFETY: a cursor is made for a range of a valid array.
+    let run = unsafe { far_runs::<E>(mutator, array).starting_at(offset, bytes) };
+    (run.writable && run.bytes == bytes).then_some(run.at)
 }
 
 /// An array with a range that goes beyond N, or it would have been one piece.
@@ -203,21 +227,36 @@ impl Mutator {
         index: usize,
         count: usize,
     ) -> Result<CursorMut<'_, E>, OutOfMemory> {
+        let bytes = count * E::BYTES;
         // SAFETY: the range lies in the array, as the caller promises.
-        let is_whole = unsafe { self.near::<E>(array, index, count) }.is_some();
-        let array = if is_whole {
-            array
-        } else {
-            // SAFETY: the range lies in the array, as the caller promises.
-            unsafe { self.fill_stock_for_elements::<E>(array, index, count) }?
+        let near = unsafe { self.near::<E>(array, index, count) };
+        let at_once = near.or_else(|| find_run_to_write::<E>(self, array, index * E::BYTES, bytes));
+        let (place, writable) = match at_once {
+            Some(next) => {
+                let place = Place {
+                    mutator: self,
+                    array,
+                    next,
+                    end: next.add(bytes),
+                    end_index: index + count,
+                    last: index + count,
+                };
+                (place, place.end)
+            }
+            // The first store finds out what may be written.
+            None => {
+                // SAFETY: the range lies in the array, as the caller promises; it is rooted meanwhile.
+                let place = unsafe {
+                    let array = self.fill_stock_for_elements::<E>(array, index, count)?;
+                    Place::new::<E>(self, array, index, count)
+                };
+                (place, place.next)
+            }
         };
-        // SAFETY: the range lies in the array, which is where it was or was rooted; the mutator is borrowed.
-        let place = unsafe { Place::new::<E>(self, array, index, count) };
         Ok(CursorMut {
-            // Of an array in pieces the first store finds out what may be written.
-            writable: if is_whole { place.end } else { place.next },
-            zero: false,
             place,
+            writable,
+            zero: false,
             element: PhantomData,
         })
     }

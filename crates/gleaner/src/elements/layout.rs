@@ -15,8 +15,8 @@ pub trait Layout: 'static {
     /// Whether accesses are counted.
     const COUNTED: bool = false;
 
-    /// Whether the first `end` bytes of any array that has as many lie in one piece behind its length.
-    fn is_whole(record: &Record, end: usize) -> bool;
+    /// Whether the first `end` elements of `bytes` bytes of any array that has as many lie in one piece behind its length.
+    fn is_whole(record: &Record, end: usize, bytes: usize) -> bool;
 
     /// How arrays are cut.
     fn pieces(record: &Record) -> Pieces;
@@ -39,8 +39,9 @@ pub struct CutArrays<F, const FIRST_N: usize, const ARRAYLET: usize>(PhantomData
 
 impl Layout for AnyArrays {
     #[inline(always)]
-    fn is_whole(record: &Record, end: usize) -> bool {
-        end <= record.pieces.first_n
+    fn is_whole(record: &Record, end: usize, bytes: usize) -> bool {
+        // SAFETY: an array has fewer than 2^32 elements, of up to 8 bytes each.
+        unsafe { end.unchecked_mul(bytes) <= record.pieces.first_n }
     }
 
     #[inline(always)]
@@ -51,7 +52,7 @@ impl Layout for AnyArrays {
 
 impl Layout for WholeArrays {
     #[inline(always)]
-    fn is_whole(record: &Record, _: usize) -> bool {
+    fn is_whole(record: &Record, _: usize, _: usize) -> bool {
         debug_assert!(!record.pieces.cut(), "code for arrays in one piece");
         true
     }
@@ -68,8 +69,8 @@ impl<F: SlotFormat, const FIRST_N: usize, const ARRAYLET: usize> Layout
     const ALL_CUT: bool = true;
 
     #[inline(always)]
-    fn is_whole(_: &Record, end: usize) -> bool {
-        end <= FIRST_N
+    fn is_whole(_: &Record, end: usize, bytes: usize) -> bool {
+        end <= FIRST_N / bytes
     }
 
     #[inline(always)]

@@ -44,10 +44,10 @@ impl Mutator {
             let length = unsafe { self.length_raw(array) };
             check_range("an access to", length, index, count);
         }
-        // SAFETY: an array has fewer than 2^32 elements, of up to 8 bytes each.
-        let end = unsafe { index.unchecked_add(count).unchecked_mul(E::BYTES) };
-        let is_whole = E::Layout::is_whole(self.record(), end);
-        is_whole.then_some(element(array, index, E::BYTES))
+        // SAFETY: an array has fewer than 2^32 elements.
+        let end = unsafe { index.unchecked_add(count) };
+        let is_whole = E::Layout::is_whole(self.record(), end, E::BYTES);
+        is_whole.then(|| element(array, 0, E::BYTES).item(index, E::BYTES))
     }
 
     /// Where an element lies, for a load, that does not lie in the first N bytes.
@@ -61,8 +61,8 @@ impl Mutator {
             return element(array, index, E::BYTES);
         }
         // SAFETY: a spine that has the element, as the caller promises.
-        let (pieces, within, pointer) = unsafe { self.far_part::<E>(array, index) };
-        pieces.target(pointer).add(within)
+        let far = unsafe { self.far_part::<E>(array, index) };
+        far.place::<E>(far.pieces.target(far.pointer))
     }
 
     /// Where an element lies, for a store, that does not lie in the first N bytes; `None` if the part may not be written.
@@ -80,29 +80,53 @@ impl Mutator {
             return Some(element(array, index, E::BYTES));
         }
         // SAFETY: a spine that has the element, as the caller promises.
-        let (pieces, within, pointer) = unsafe { self.far_part::<E>(array, index) };
-        (!pointer.is_tainted()).then(|| pieces.untainted(pointer).add(within))
+        let far = unsafe { self.far_part::<E>(array, index) };
+        let is_tainted = far.pointer.is_tainted();
+        (!is_tainted).then(|| far.place::<E>(far.pieces.untainted(far.pointer)))
     }
 
-    /// How arrays are cut, where in its part an element of a spine lies that is beyond the first N bytes, and the
-    /// pointer to the part.
+    /// The part of an element of a spine that is beyond the first N bytes.
     ///
     /// # Safety
     /// `array` is a valid reference to a spine of such elements, which has more than `index`.
     #[inline(always)]
-    unsafe fn far_part<E: Element>(
-        &self,
-        array: Address,
-        index: usize,
-    ) -> (Pieces, usize, Pointer) {
+    unsafe fn far_part<E: Element>(&self, array: Address, index: usize) -> Far {
         // SAFETY: a valid reference, as the caller promises.
         debug_assert!(unsafe { is_spine(array) }, "code for arrays in pieces");
         let pieces = E::Layout::pieces(self.record());
-        // An array has fewer than 2^32 elements: said so that the number of the part is scaled as it is added to an
-        // address, where the compiler would mask it otherwise.
-        let part = pieces.part(index as u32 as usize * E::BYTES);
-        // SAFETY: the spine has this part, since the array has the element, as the caller promises.
-        let pointer = unsafe { pieces.load(array, part.number) };
-        (pieces, part.within, pointer)
+        // An array has fewer than 2^32 elements.
+        let part = if E::Layout::ALL_CUT {
+            pieces.part_of_element(index as u32, E::BYTES)
+        } else {
+            pieces.part(index as u32 as usize * E::BYTES)
+        };
+        Far {
+            pieces,
+            // SAFETY: the spine has this part, since the array has the element, as the caller promises.
+            pointer: unsafe { pieces.load(array, part.number) },
+            within: part.within,
+        }
+    }
+}
+
+/// An element beyond the first N bytes.
+struct Far {
+    /// How arrays are cut.
+    pieces: Pieces,
+    /// The pointer to its part.
+    pointer: Pointer,
+    /// Where in the part it lies: in elements where the layout is known when the code is compiled, else in bytes.
+    within: usize,
+}
+
+impl Far {
+    /// Where it lies in a part that begins at `part`.
+    #[inline(always)]
+    fn place<E: Element>(&self, part: Address) -> Address {
+        if E::Layout::ALL_CUT {
+            part.item(self.within, E::BYTES)
+        } else {
+            part.add(self.within)
+        }
     }
 }

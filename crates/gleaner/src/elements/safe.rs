@@ -9,7 +9,7 @@ use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
 
 use super::checks::{check_range, kind};
-use super::copy::Copied;
+use super::copied::Copied;
 use super::cursor::Cursor;
 use super::element::Number;
 use crate::body::OutOfMemory;

@@ -5,6 +5,7 @@
 //! Each case runs in a child. A failure says how to repeat it; which one of the racing threads is faster, no seed says.
 //! `GLEANER_ARRAY_RACES` is how many seeds there are for each set of options.
 
+mod copies;
 mod owners;
 mod readers;
 mod shared;
@@ -156,4 +157,17 @@ fn copies_have_a_reference_that_was_or_is_there() {
 fn readers_find_a_number_that_was_or_is_there_in_a_new_copy() {
     let test = "readers_find_a_number_that_was_or_is_there_in_a_new_copy";
     all(test, readers::fresh);
+}
+
+#[test]
+fn copies_of_what_others_write_stay_what_they_were() {
+    let test = "copies_of_what_others_write_stay_what_they_were";
+    all(test, copies::of_what_is_written);
+}
+
+/// One run per seed, of which the options are those of the test.
+#[test]
+fn threads_that_copy_from_each_other_leave_what_arrays_in_one_piece_do() {
+    let test = "threads_that_copy_from_each_other_leave_what_arrays_in_one_piece_do";
+    all(test, copies::leave_the_same);
 }

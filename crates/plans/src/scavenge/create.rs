@@ -22,6 +22,7 @@ use gleaner_spaces::precise::tenured::Tenured;
 use gleaner_work::Crew;
 
 use super::arrays::guard::Guard;
+use super::arrays::sharing_stops::SharingStops;
 use super::beside::Beside;
 use super::checks::quarantine::Quarantine;
 use super::config::{Config, CreateError, LEAST_LIMIT, REGION_GRANULE};
@@ -147,6 +148,7 @@ impl<F: SlotFormat> Scavenge<F> {
             pinned_lately: AtomicUsize::new(0),
             pinned_due: AtomicUsize::new(sizes.first_old_target()),
             uncounted: AtomicUsize::new(0),
+            sharing_stops: SharingStops::default(),
             crew,
             epoch: AtomicU64::new(0),
             reservation: (start, span),

@@ -24,6 +24,7 @@ use gleaner_spaces::precise::tenured::Tenured;
 use gleaner_work::{Crew, Synchronisation};
 
 use super::arrays::guard::Guard;
+use super::arrays::sharing_stops::SharingStops;
 use super::beside::Beside;
 use super::checks::quarantine::Quarantine;
 use super::config::{Config, LARGE_BYTES};
@@ -109,6 +110,8 @@ pub struct Scavenge<F> {
     /// Bytes that were allocated since the last census of arrays, as far as mutators have told. Relaxed: it is no more
     /// than a number to compare with.
     pub(super) uncounted: AtomicUsize,
+    /// Stops in which copies share arraylets.
+    pub(super) sharing_stops: SharingStops,
     pub(super) crew: &'static Crew,
     /// Collections so far; raised in stopped worlds, read by mutators to see whether another thread collected before
     /// them.

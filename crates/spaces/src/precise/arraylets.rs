@@ -419,6 +419,19 @@ impl Arraylets {
         claimed.map_or(Claim::Lost, |_| Claim::Won)
     }
 
+    /// As [`Arraylets::claim`], of an arraylet to which one spine alone points, by the worker that alone scans that part of
+    /// it: nobody else claims it in this phase, so a store is enough.
+    #[inline]
+    pub fn claim_own(&self, arraylet: Address, old: bool) -> Claim {
+        let (state, young) = (self.state(arraylet), self.young.load(Ordering::Relaxed));
+        if state.load(Ordering::Relaxed) == OLD {
+            return Claim::Lost;
+        }
+        // Release: as above.
+        state.store(if old { OLD } else { young }, Ordering::Release);
+        Claim::Won
+    }
+
     /// Whether an arraylet lives, and is old.
     pub fn is_old(&self, arraylet: Address) -> bool {
         self.state(arraylet).load(Ordering::Acquire) == OLD
@@ -439,6 +452,7 @@ impl Arraylets {
     ///
     /// # Safety
     /// An arraylet lies there, and no mutator runs.
+    #[inline]
     pub unsafe fn is_zero(&self, arraylet: Address) -> bool {
         // SAFETY: an arraylet lies there, as asked, and has `arraylet_bytes` bytes. Another worker may replace a
         // reference by another one meanwhile, neither of which is zero.

@@ -28,6 +28,21 @@ impl Case {
         }
     }
 
+    /// The same with arrays cut in another way, and under nothing that shares more than it has to.
+    pub fn with(&self, arrays: &str) -> Case {
+        Case {
+            options: format!("arrays={arrays},workers=2,verify=edges,poison=on"),
+            ..*self
+        }
+    }
+
+    /// Whether copies of arrays of numbers share arraylets: where they are cut, and copied on write.
+    pub fn shares_numbers(&self) -> bool {
+        let has = |option: &str| self.options.contains(option);
+        let is_cut = has("arrays=") && !has("contiguous") && !has("array-kinds=references");
+        is_cut && (has("arrays=zray") || has("copy-on-write=on"))
+    }
+
     pub fn heap(&self) -> Heap {
         let options = format!("heap-limit=24m,{}", self.options);
         Heap::builder().options(&options).unwrap().build().unwrap()

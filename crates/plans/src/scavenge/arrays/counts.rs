@@ -15,6 +15,8 @@ pub struct ArrayCounts {
     pub compressed: u64,
     /// Arraylets that a copy shared.
     pub shared: u64,
+    /// How often a copy stopped all other mutators to share arraylets.
+    pub sharing_stops: u64,
     /// Bytes that copies wrote beyond the first N bytes of an array.
     pub copied_bytes: u64,
 }
@@ -28,6 +30,7 @@ impl ArrayCounts {
         self.touched += other.touched;
         self.compressed += other.compressed;
         self.shared += other.shared;
+        self.sharing_stops += other.sharing_stops;
         self.copied_bytes += other.copied_bytes;
     }
 }

@@ -8,13 +8,15 @@
 //! - Who uses the stock has filled it, and does not poll in between, because a collection empties it.
 //! - An arraylet of the stock is young, and no spine points at it. Who makes an old spine point at it makes it old first.
 //! - What is tainted is never written: a writer makes a private copy first, and installs it by compare-and-swap, once
-//!   ([`parts`]).
+//!   ([`parts`]). What became tainted did so while no other mutator could be about to write it ([`sharing`]).
 
 mod counts;
 mod cutting;
 pub(super) mod guard;
 pub mod parts;
 pub mod report;
+pub mod sharing;
+pub(super) mod sharing_stops;
 mod spines;
 mod stock;
 pub mod tally;

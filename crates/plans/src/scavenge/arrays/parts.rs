@@ -9,9 +9,12 @@
 //! - An arraylet is filled, and old if its spine is, before a pointer leads to it. The pointer is set with a release,
 //!   and read with an acquire: a thread that finds it finds the contents. (A mutator may fill it afterwards if no other
 //!   thread uses the elements: [`Filling::Unwritten`](crate::scavenge::arrays::Filling::Unwritten).)
-//! - While mutators run, a pointer changes by compare-and-swap from tainted to untainted, so each part has one winner.
-//! - Pointers become tainted while one mutator runs and no other is attached ([`Part::share`]), or in a stopped world
-//!   ([`Part::target`]).
+//! - While mutators run, a pointer changes by compare-and-swap, and only from tainted: to untainted
+//!   ([`Part::instantiate`]), so each part has one winner, or to another tainted one ([`Part::lead_to`]).
+//! - An untainted pointer is the only one to its arraylet.
+//! - Pointers become tainted while no mutator is between a look at one and its store: the one that runs is the only one
+//!   attached, or the world is stopped ([`Part::share`], [`Part::target`]). So nobody writes behind a tainted pointer, and
+//!   any spine may get another tainted pointer to the same arraylet at any time.
 
 use gleaner_mem::Address;
 use gleaner_mem::spine::{Pieces, Pointer};
@@ -44,6 +47,11 @@ pub enum Writable {
         /// The caller's arraylet: a young one, to which nothing points.
         unused: Address,
     },
+    /// Nowhere yet: the tainted pointer leads to something else by now, of which the caller's arraylet is no copy.
+    Led {
+        /// The caller's arraylet, as above.
+        unused: Address,
+    },
 }
 
 /// Where a part leads that a worker reached.
@@ -53,8 +61,10 @@ pub enum Target {
     Zero,
     /// To the zero arraylet from now on.
     Compressed,
-    /// To this arraylet.
-    Arraylet(Address),
+    /// To this arraylet, to which no other spine points.
+    Own(Address),
+    /// To this arraylet, to which others may point.
+    Shared(Address),
 }
 
 impl Part<'_> {
@@ -96,6 +106,9 @@ impl Part<'_> {
             Ok(()) => Writable::Installed(arraylet),
             Err(others) => {
                 self.arraylets.make_young(arraylet);
+                if others.is_tainted() {
+                    return Writable::Led { unused: arraylet };
+                }
                 Writable::Others {
                     at: self.pieces.target(others),
                     unused: arraylet,
@@ -109,8 +122,8 @@ impl Part<'_> {
     ///
     /// # Safety
     /// Both spines have these parts, and this one's is old if `is_old`. No other mutator is attached, as in the body of
-    /// [`Collecting::while_alone`](crate::scavenge::stop::collecting::Collecting::while_alone): a store of one that read the
-    /// pointer before it was tainted would reach what is shared.
+    /// [`Collecting::while_alone`](crate::scavenge::stop::collecting::Collecting::while_alone), or the world is stopped: a store
+    /// of a mutator that read the pointer before it was tainted would reach what is shared.
     pub unsafe fn share(
         &self,
         from: Part<'_>,
@@ -142,6 +155,46 @@ impl Part<'_> {
         }
     }
 
+    /// Makes the part lead to an arraylet behind a tainted pointer of another spine, while other mutators run. If the
+    /// arraylet becomes old by that, `made_old` is told. Whether the part was the zero arraylet, and is not any more; or
+    /// where it lies, if it is untainted: then nothing is changed, since a mutator may be about to write there.
+    ///
+    /// # Safety
+    /// The caller is a mutator inside the gate, and has found a tainted pointer to `arraylet` since it came in. The spine has
+    /// this part, and is an old one if `is_old`.
+    pub unsafe fn lead_to(
+        &self,
+        arraylet: Address,
+        is_old: bool,
+        made_old: impl FnOnce(Address),
+    ) -> Result<bool, Address> {
+        let pieces = self.pieces;
+        let tainted = pieces.pointer_to(arraylet).tainted();
+        // SAFETY: the spine has this part, as asked.
+        let mut before = unsafe { self.load() };
+        if before.is_tainted()
+            && before != tainted
+            && is_old
+            && tainted != pieces.zero
+            && self.arraylets.make_old(arraylet)
+        {
+            made_old(arraylet);
+        }
+        loop {
+            if !before.is_tainted() {
+                return Err(pieces.target(before));
+            }
+            if before == tainted {
+                return Ok(false);
+            }
+            // SAFETY: the spine has this part, as asked.
+            match unsafe { pieces.exchange(self.spine, self.number, before, tainted) } {
+                Ok(()) => return Ok(before == pieces.zero),
+                Err(others) => before = others,
+            }
+        }
+    }
+
     /// Where the part leads. An arraylet of which `is_zero` says that it holds nothing but zeros is taken back (section
     /// 4.5): nothing points at it from here any more, so it is free when the collection is over unless it is claimed
     /// for another spine that shares it.
@@ -151,13 +204,28 @@ impl Part<'_> {
     #[inline]
     pub unsafe fn target(&self, is_zero: impl FnOnce(Address) -> bool) -> Target {
         // SAFETY: the spine has this part, as asked.
-        let pointer = unsafe { self.load() };
+        unsafe { self.target_of(self.load(), is_zero) }
+    }
+
+    /// As [`Part::target`], of a pointer that was read before.
+    ///
+    /// # Safety
+    /// As for [`Part::target`]; the part has this pointer.
+    #[inline(always)]
+    pub unsafe fn target_of(
+        &self,
+        pointer: Pointer,
+        is_zero: impl FnOnce(Address) -> bool,
+    ) -> Target {
         if pointer == self.pieces.zero {
             return Target::Zero;
         }
         let arraylet = self.pieces.target(pointer);
         if !is_zero(arraylet) {
-            return Target::Arraylet(arraylet);
+            return match pointer.is_tainted() {
+                true => Target::Shared(arraylet),
+                false => Target::Own(arraylet),
+            };
         }
         // SAFETY: the world is stopped, and no other worker sets the pointer, as asked.
         unsafe { self.pieces.store(self.spine, self.number, self.pieces.zero) };

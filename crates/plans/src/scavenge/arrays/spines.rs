@@ -14,8 +14,12 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::arraylets::{Arraylets, CHUNK_BYTES, Claim};
 
 use crate::scavenge::Scavenge;
-use crate::scavenge::parts::Target;
+use crate::scavenge::parts::{Part, Target};
 use crate::scavenge::trace::{CHUNK_POINTERS, Item, WorkerState};
+
+/// How many arraylets ahead of the one that is scanned are fetched into the cache: that each begins with something other
+/// than zero costs little then.
+const LOOK_AHEAD: usize = 8;
 
 /// A task's share of the space of arraylets. A chunk of numbers costs a look; a task for each would be most of a scavenge
 /// beside large arrays of numbers.
@@ -23,7 +27,8 @@ const ARRAYLET_STRIP_BYTES: usize = 32 * CHUNK_BYTES;
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Scans a spine that was reached and will be `old`, or a chunk of its pointers: claims the arraylets, and visits their
-    /// slots and those that lie in the spine.
+    /// slots and those that lie in the spine. Arraylets of zeros are taken back (section 4.5), but for those of immortal
+    /// arrays.
     ///
     /// # Safety
     /// A spine of this heap lies at `spine`, and `header` is its header; the calling worker alone scans the item, in a
@@ -48,13 +53,44 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: a spine with this header, as asked.
             unsafe { self.model.scan(header, spine, |slot| visit(local, slot)) };
         }
+        let compresses = !header.is_immortal()
+            && self
+                .config
+                .cutting
+                .is_some_and(|cutting| cutting.zero_compression);
         let first = chunk * CHUNK_POINTERS;
-        for number in first..(first + CHUNK_POINTERS).min(count) {
-            // SAFETY: the spine has this pointer, and this worker alone scans and changes it, as asked.
-            let Some(arraylet) = (unsafe { self.arraylet_of(header, spine, number, local) }) else {
-                continue;
+        let arraylets = self.arraylets();
+        let mut pointers = [pieces.zero; CHUNK_POINTERS];
+        let pointers = &mut pointers[..CHUNK_POINTERS.min(count - first)];
+        for (index, pointer) in pointers.iter_mut().enumerate() {
+            // SAFETY: the spine has this pointer.
+            *pointer = unsafe { pieces.load(spine, first + index) };
+        }
+        for (index, &pointer) in pointers.iter().enumerate() {
+            if (compresses || slots)
+                && let Some(&ahead) = pointers.get(index + LOOK_AHEAD)
+            {
+                pieces.target(ahead).prefetch();
+            }
+            let part = Part {
+                pieces,
+                arraylets,
+                spine,
+                number: first + index,
             };
-            match self.arraylets().claim(arraylet, old) {
+            // SAFETY: an arraylet that a spine points at, in a stopped world.
+            let is_zero = |at| compresses && unsafe { arraylets.is_zero(at) };
+            // SAFETY: the world is stopped, and the spine has this part, which this worker alone scans, as asked.
+            let (arraylet, claim) = match unsafe { part.target_of(pointer, is_zero) } {
+                Target::Zero => continue,
+                Target::Compressed => {
+                    local.compressed += 1;
+                    continue;
+                }
+                Target::Own(at) => (at, arraylets.claim_own(at, old)),
+                Target::Shared(at) => (at, arraylets.claim(at, old)),
+            };
+            match claim {
                 Claim::Won => {
                     if slots {
                         self.slots_of(arraylet).for_each(|slot| visit(local, slot));
@@ -63,36 +99,6 @@ impl<F: SlotFormat> Scavenge<F> {
                 Claim::MadeOld if slots => self.dirty_arraylet(arraylet),
                 Claim::MadeOld | Claim::Lost => {}
             }
-        }
-    }
-
-    /// The arraylet of a pointer, unless it is the zero arraylet, also from now on (section 4.5). Those of immortal arrays
-    /// stay.
-    ///
-    /// # Safety
-    /// As for [`Scavenge::scan_spine`]; the spine has this pointer, and it is not that of the remainder.
-    unsafe fn arraylet_of(
-        &self,
-        header: Header,
-        spine: Address,
-        number: usize,
-        local: &mut WorkerState,
-    ) -> Option<Address> {
-        let compresses = !header.is_immortal()
-            && self
-                .config
-                .cutting
-                .is_some_and(|cutting| cutting.zero_compression);
-        // SAFETY: an arraylet that a spine points at, in a stopped world.
-        let is_zero = |arraylet| compresses && unsafe { self.arraylets().is_zero(arraylet) };
-        // SAFETY: the world is stopped, and the spine has this pointer, which is this worker's, as asked.
-        match unsafe { self.part(spine, number).target(is_zero) } {
-            Target::Zero => None,
-            Target::Compressed => {
-                local.compressed += 1;
-                None
-            }
-            Target::Arraylet(arraylet) => Some(arraylet),
         }
     }
 

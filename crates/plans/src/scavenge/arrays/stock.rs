@@ -1,5 +1,6 @@
 //! How mutators are given arraylets, and what fresh ones hold.
 
+use core::cell::Cell;
 use core::ptr::NonNull;
 
 use super::counts::{ArrayCounts, Filling};
@@ -208,10 +209,10 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Address {
         // SAFETY: the record is the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
-        let mut was_zero = false;
+        let was_zero = Cell::new(false);
         let fill = |before: Pointer| {
-            was_zero = before == self.model.pieces.zero;
-            let zeros = match was_zero && filling == Filling::Same {
+            was_zero.set(before == self.model.pieces.zero);
+            let zeros = match was_zero.get() && filling == Filling::Same {
                 true => mutator.zeros_in_a_row.get().saturating_add(1),
                 false => 0,
             };
@@ -235,21 +236,27 @@ impl<F: SlotFormat> Scavenge<F> {
             unsafe { self.fill_arraylet((arraylet, clean), before, contents, filling) };
             arraylet
         };
-        let made_old = |arraylet| self.dirty_if_slots(arraylet, contents);
-        let is_old = !self.is_young(spine);
-        // SAFETY: the spine has this part, and the mutator is inside the gate, as asked; no spine points at a stock.
-        match unsafe { self.part(spine, number).instantiate(is_old, fill, made_old) } {
-            Writable::Already(at) => at,
-            Writable::Installed(at) => {
-                mutator.count_arrays(|counts| {
-                    counts.instantiated += 1;
-                    counts.touched += u64::from(was_zero);
-                });
-                at
-            }
-            Writable::Others { at, unused } => {
-                mutator.with_stock(contents, |stock| stock.push((unused, false)));
-                at
+        let (is_old, part) = (!self.is_young(spine), self.part(spine, number));
+        loop {
+            let made_old = |arraylet| self.dirty_if_slots(arraylet, contents);
+            // SAFETY: the spine has this part, and the mutator is inside the gate, as asked; no spine points at a stock.
+            match unsafe { part.instantiate(is_old, fill, made_old) } {
+                Writable::Already(at) => return at,
+                Writable::Installed(at) => {
+                    mutator.count_arrays(|counts| {
+                        counts.instantiated += 1;
+                        counts.touched += u64::from(was_zero.get());
+                    });
+                    return at;
+                }
+                Writable::Others { at, unused } => {
+                    mutator.with_stock(contents, |stock| stock.push((unused, false)));
+                    return at;
+                }
+                // It is filled again, with what is there now.
+                Writable::Led { unused } => {
+                    mutator.with_stock(contents, |stock| stock.push((unused, false)));
+                }
             }
         }
     }
@@ -292,7 +299,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// An arraylet with these contents is old from now on.
-    fn dirty_if_slots(&self, arraylet: Address, contents: Contents) {
+    pub(super) fn dirty_if_slots(&self, arraylet: Address, contents: Contents) {
         if contents == Contents::References {
             self.dirty_arraylet(arraylet);
         }
@@ -303,31 +310,6 @@ impl<F: SlotFormat> Scavenge<F> {
         for offset in (0..self.model.pieces.arraylet_bytes()).step_by(CARD_BYTES) {
             self.cards.dirty(arraylet.add(offset));
         }
-    }
-
-    /// Makes a part of one spine the same as one of another by sharing it (section 4.7); whether it was the zero arraylet,
-    /// and is not any more.
-    ///
-    /// # Safety
-    /// Both spines have these parts, of arraylets with these contents, and the closure that this is called from was given
-    /// to [`Scavenge::while_alone`].
-    pub unsafe fn share(
-        &self,
-        (from, from_number): (Address, usize),
-        (to, to_number): (Address, usize),
-        contents: Contents,
-    ) -> bool {
-        let made_old = |arraylet| self.dirty_if_slots(arraylet, contents);
-        let is_old = !self.is_young(to);
-        let from = self.part(from, from_number);
-        // SAFETY: both spines have these parts, and no other mutator is attached, as asked.
-        unsafe { self.part(to, to_number).share(from, is_old, made_old) }
-    }
-
-    /// Runs `body` if the calling mutator is the only one attached; none is attached meanwhile. Whether it ran.
-    pub fn while_alone(&self, body: impl FnOnce()) -> bool {
-        self.collecting
-            .while_alone(|state| state.mutators.len(), body)
     }
 
     /// What became of arrays in pieces so far. A mutator inside the gate stops all others for it.

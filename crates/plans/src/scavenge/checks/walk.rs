@@ -14,7 +14,7 @@ use gleaner_spaces::precise::regions::{Kind, Region};
 
 pub(in crate::scavenge) use crate::scavenge::checks::found::Edge;
 pub use crate::scavenge::checks::found::Found;
-use crate::scavenge::outside::Outside;
+use crate::scavenge::stop::collecting;
 use crate::scavenge::{Scavenge, State};
 
 impl<F: SlotFormat> Scavenge<F> {
@@ -103,16 +103,15 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// A mutator inside the gate stops all others, and does something that leaves the heap as it is: a panic there does
-    /// no harm.
+    /// A mutator inside the gate stops all others, and does something that leaves the heap in order at each step: a panic
+    /// there does no harm. Nothing is collected between what it does and the return.
     pub(in crate::scavenge) fn with_stopped_world<R>(
         &self,
         body: impl FnOnce(&mut State, &mut WorldStopped<'_>) -> R,
     ) -> R {
         self.gate.leave();
-        let _outside = Outside(&self.gate);
         self.collecting.with(&self.gate, |state| {
-            // SAFETY: the caller was inside the gate, so the world ran; `Resume` resumes it.
+            // SAFETY: the caller was inside the gate, so the world ran; `Resume` resumes it, and goes inside again.
             let world = unsafe { self.stop(state) };
             let mut resume = Resume {
                 heap: self,
@@ -132,7 +131,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 }
 
-/// Lets the mutators run again.
+/// Lets the mutators run again, of which the calling thread is one.
 struct Resume<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
     state: &'a mut State,
@@ -143,7 +142,8 @@ struct Resume<'a, F: SlotFormat> {
 impl<F: SlotFormat> Drop for Resume<'_, F> {
     fn drop(&mut self) {
         if let Some(world) = self.world.take() {
-            self.heap.resume(self.state, world);
+            world.end();
+            collecting::resume_inside(&self.heap.gate, self.state.mutators.polls());
         }
     }
 }

@@ -6,5 +6,6 @@
 pub mod collection;
 pub mod generation_sizes;
 pub mod generations;
+pub mod sharing;
 pub mod young_size;
 pub mod zeroing;

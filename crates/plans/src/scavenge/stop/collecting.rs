@@ -130,6 +130,12 @@ pub fn resume<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
     gate.open();
 }
 
+/// As [`resume`], by a mutator, which is inside the gate then before anybody else stops the world.
+pub fn resume_inside<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
+    set(polls, 0);
+    gate.open_from_inside();
+}
+
 /// The words are hints: relaxed.
 fn set<'a>(polls: impl Iterator<Item = &'a AtomicU32>, value: u32) {
     polls.for_each(|poll| poll.store(value, Ordering::Relaxed));

@@ -156,6 +156,14 @@ impl PollGate {
         futex_wake(&self.word, u32::MAX >> 1);
     }
 
+    /// As [`PollGate::open`], by a stopper that is a mutator: it is inside at once, so nobody stops the world before it has
+    /// gone on. A thread that forks waits for it as for one that never was outside.
+    pub fn open_from_inside(&self) {
+        let before = self.word.fetch_sub(STOP - 1, Ordering::Release);
+        debug_assert_eq!(before & (STOP | COUNT), STOP, "the world was not stopped");
+        futex_wake(&self.word, u32::MAX >> 1);
+    }
+
     /// A thread forks: the one that wants to come in stands aside, also if a stopper has closed the gate and they wait
     /// for that.
     pub fn begin_fork(&self) {
