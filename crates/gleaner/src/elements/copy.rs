@@ -435,8 +435,11 @@ impl Mutator {
                     return;
                 }
                 let was_tainted = |part| found.to_untaint.binary_search(&part).is_ok();
-                // As in `copy_runs`, what was all zero when the stock was filled may stay so.
-                if write.zero && (E::is_zero(item) || !write.part.is_some_and(was_tainted)) {
+                // As in `copy_runs`, what was all zero when the stock was filled may stay so, also if another thread has led
+                // it elsewhere meanwhile.
+                if !write.writable && !write.part.is_some_and(was_tainted)
+                    || write.zero && E::is_zero(item)
+                {
                     return;
                 }
                 let at = self.untaint_run(to, &write, contents, Filling::Same);
