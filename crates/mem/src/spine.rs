@@ -26,8 +26,8 @@
 //! # Invariants
 //! - A pointer is that of the zero arraylet, of a live arraylet, or of the spine's own remainder.
 //! - Who moves a spine sets the pointer to its remainder ([`Pieces::moved`]).
-//! - Mutators race for pointers by compare-and-swap, from tainted to untainted; all other changes are made while no other
-//!   mutator runs.
+//! - Mutators race for pointers by compare-and-swap, from tainted to untainted or to another tainted one; all other changes
+//!   are made while no other mutator runs.
 
 use gleaner_base::sync::{AtomicU32, AtomicU64, Ordering};
 

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use gleaner_base::sync::{AtomicU32, Ordering, RawLock, UnsafeCell};
-use gleaner_plans::scavenge::stop::collecting::{Collecting, resume, stop};
+use gleaner_plans::scavenge::stop::collecting::{Collecting, resume, resume_inside, stop};
 use gleaner_plans::scavenge::stop::fork::Patience;
 use gleaner_plans::scavenge::stop::poll::PollGate;
 use loom::thread;
@@ -66,6 +66,16 @@ impl Stage {
 
     /// A thread outside of the gate collects.
     fn collect(&self) {
+        self.with_stopped_world(|polls| resume(&self.heap.gate, polls.iter()));
+    }
+
+    /// A mutator inside the gate stops the others, and is inside again at once.
+    fn share(&self) {
+        self.heap.gate.leave();
+        self.with_stopped_world(|polls| resume_inside(&self.heap.gate, polls.iter()));
+    }
+
+    fn with_stopped_world(&self, resume: impl FnOnce(&[AtomicU32; 2])) {
         self.heap.collecting.with(&self.heap.gate, |state| {
             *state += 1;
             stop(&self.heap.gate, self.polls.iter());
@@ -73,7 +83,7 @@ impl Stage {
                 // SAFETY: the world is stopped.
                 part.with_mut(|part| unsafe { *part += 1 });
             }
-            resume(&self.heap.gate, self.polls.iter());
+            resume(&self.polls);
         });
     }
 
@@ -175,6 +185,33 @@ fn nobody_collects_while_a_thread_outside_forks() {
         stage.fork(false);
         thread.join().unwrap();
     });
+}
+
+/// A thread forks, inside the gate or outside, while a mutator stops the world, which is inside again when that goes on: it is
+/// waited for until it has come out.
+#[test]
+fn nobody_is_at_work_behind_a_stop_of_its_own_when_a_thread_forks() {
+    for inside in [false, true] {
+        check(3, move || {
+            let stage = Stage::new();
+            let other = stage.clone();
+            if inside {
+                stage.heap.gate.enter();
+            }
+            let thread = thread::spawn(move || {
+                other.heap.gate.enter();
+                other.share();
+                other.work(1);
+                other.heap.gate.leave();
+            });
+            stage.fork(inside);
+            if inside {
+                stage.work(0);
+                stage.heap.gate.leave();
+            }
+            thread.join().unwrap();
+        });
+    }
 }
 
 /// Two mutators fork at the same time: each stands while the other does.

@@ -229,7 +229,12 @@ impl Mutator {
         };
         let mut values = [from, to].map(Value::reference);
         let found = RefCell::new(Found::default());
+        // A way that was declined is not asked for again: what is copied instead is counted once.
+        let mut declined = None;
         for sharing in Sharing::ORDER {
+            if declined == Some(sharing) {
+                continue;
+            }
             let at_once = whole.filter(|_| sharing != Sharing::OneByOne);
             // SAFETY: valid references, as the caller promises; the arrays have these ranges wherever they lie, and
             // nothing polls behind what fills the stock.
@@ -239,6 +244,7 @@ impl Mutator {
                         self.may_share(sharing, values.map(address), all.part(range))
                     })
                 {
+                    declined = Some(sharing);
                     continue;
                 }
                 let ranges = all.without(at_once);
@@ -435,8 +441,11 @@ impl Mutator {
                     return;
                 }
                 let was_tainted = |part| found.to_untaint.binary_search(&part).is_ok();
-                // As in `copy_runs`, what was all zero when the stock was filled may stay so.
-                if write.zero && (E::is_zero(item) || !write.part.is_some_and(was_tainted)) {
+                // As in `copy_runs`, what was all zero when the stock was filled may stay so, also if another thread has led
+                // it elsewhere meanwhile.
+                if !write.writable && !write.part.is_some_and(was_tainted)
+                    || write.zero && E::is_zero(item)
+                {
                     return;
                 }
                 let at = self.untaint_run(to, &write, contents, Filling::Same);

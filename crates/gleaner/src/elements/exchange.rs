@@ -86,7 +86,7 @@ impl Mutator {
                 let [a, b, c] =
                     self.fill_stock_for(values, Contents::of(E::SLOTS), |mutator, values| {
                         let runs = mutator.runs(address(values[0]));
-                        runs.count_tainted(offset, E::BYTES, true)
+                        runs.count_tainted(offset, E::BYTES)
                     })?;
                 (array, expected, new) = (address(a), E::moved(expected, b), E::moved(new, c));
                 at = self.untaint_element::<E>(array, index);

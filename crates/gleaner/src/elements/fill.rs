@@ -1,11 +1,14 @@
 //! One item in many elements.
 
+use std::cell::RefCell;
+
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::arrays::Contents;
 use gleaner_plans::scavenge::tally::Access;
 
 use super::element::{Element, with_format};
+use super::runs::Run;
 use super::stock::address;
 use crate::body::OutOfMemory;
 use crate::mutator::Mutator;
@@ -66,17 +69,31 @@ impl Mutator {
         let (offset, bytes) = (index * E::BYTES, count * E::BYTES);
         let (contents, zero) = (Contents::of(E::SLOTS), E::is_zero(item));
         let values = [Value::reference(array), E::root(item)];
+        // Of zeros: the parts that are shared, in order.
+        let shared = RefCell::new(Vec::new());
         // SAFETY: valid values, as the caller promises; the array has the range wherever it lies.
         unsafe {
             let [array, root] = self.fill_stock_for(values, contents, |mutator, values| {
-                mutator
-                    .runs(address(values[0]))
-                    .count_tainted(offset, bytes, !zero)
+                let array = address(values[0]);
+                if !zero {
+                    return mutator.runs(array).count_tainted(offset, bytes);
+                }
+                let mut shared = shared.borrow_mut();
+                shared.clear();
+                mutator.for_each_run(array, offset, bytes, |run| {
+                    shared.extend(run.part.filter(|_| !run.writable && !run.zero));
+                });
+                shared.len()
             })?;
             let (array, item) = (address(array), E::moved(item, root));
-            let base = self.record().base;
+            let (base, shared) = (self.record().base, shared.into_inner());
+            let was_shared = |run: &Run| {
+                run.part
+                    .is_some_and(|part| shared.binary_search(&part).is_ok())
+            };
             self.for_each_run(array, offset, bytes, |run| {
-                if zero && run.zero {
+                // What was all zero when the stock was filled has been, even if another thread copied to it meanwhile.
+                if zero && (run.zero || !run.writable && !was_shared(run)) {
                     return;
                 }
                 let at = self.untaint_run(array, run, contents, self.filling(run));

@@ -184,17 +184,16 @@ impl Runs {
         first..end.max(first)
     }
 
-    /// How many parts of a range would have to be instantiated before all of it is written; those that are all zero only
-    /// if `zeros` says so.
+    /// How many parts of a range would have to be instantiated before all of it is written.
     ///
     /// # Safety
     /// As for [`Runs::starting_at`].
-    pub unsafe fn count_tainted(&self, offset: usize, bytes: usize, zeros: bool) -> usize {
+    pub unsafe fn count_tainted(&self, offset: usize, bytes: usize) -> usize {
         let (mut at, mut count) = (offset, 0);
         while self.is_spine && at < offset + bytes {
             // SAFETY: the array is where it was and has these bytes, as the caller promises.
             let run = unsafe { self.starting_at(at, offset + bytes - at) };
-            count += usize::from(!run.writable && (zeros || !run.zero));
+            count += usize::from(!run.writable);
             at += run.bytes;
         }
         count

@@ -117,9 +117,7 @@ impl Mutator {
         // SAFETY: a valid reference, as the caller promises; the array has the range wherever it lies.
         let [array] = unsafe {
             self.fill_stock_for([Value::reference(array)], contents, |mutator, [array]| {
-                mutator
-                    .runs(address(*array))
-                    .count_tainted(offset, bytes, true)
+                mutator.runs(address(*array)).count_tainted(offset, bytes)
             })
         }?;
         Ok(address(array))
@@ -142,7 +140,7 @@ impl Mutator {
             let [array, root] =
                 self.fill_stock_for(values, Contents::of(E::SLOTS), |mutator, values| {
                     let runs = mutator.runs(address(values[0]));
-                    runs.count_tainted(offset, E::BYTES, true)
+                    runs.count_tainted(offset, E::BYTES)
                 })?;
             Ok((address(array), E::moved(item, root)))
         }

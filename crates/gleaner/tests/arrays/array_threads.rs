@@ -6,6 +6,7 @@
 //! `GLEANER_ARRAY_RACES` is how many seeds there are for each set of options.
 
 mod copies;
+mod erasers;
 mod owners;
 mod readers;
 mod shared;
@@ -170,4 +171,16 @@ fn copies_of_what_others_write_stay_what_they_were() {
 fn threads_that_copy_from_each_other_leave_what_arrays_in_one_piece_do() {
     let test = "threads_that_copy_from_each_other_leave_what_arrays_in_one_piece_do";
     all(test, copies::leave_the_same);
+}
+
+#[test]
+fn an_array_is_filled_with_nulls_while_others_copy_to_it() {
+    let test = "an_array_is_filled_with_nulls_while_others_copy_to_it";
+    all(test, erasers::fill);
+}
+
+#[test]
+fn nulls_are_copied_to_an_array_while_others_copy_to_it() {
+    let test = "nulls_are_copied_to_an_array_while_others_copy_to_it";
+    all(test, erasers::copy_nulls);
 }

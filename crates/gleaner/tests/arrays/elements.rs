@@ -513,3 +513,40 @@ fn what_young_and_promoted_arrays_share_stays_remembered() {
         }
     }
 }
+
+/// Another mutator is attached, but does not run: a stop costs what 10 KB do that are copied. So two copies of 8 KB are one
+/// copy and one stop.
+#[test]
+fn what_is_copied_instead_of_a_stop_is_counted_once() {
+    const LENGTH: usize = 64 + 2 * 4096;
+    let options = "arrays=zray,first-n=64,arraylet=4096";
+    let heap = Heap::builder().limit(8 << 20).options(options).unwrap();
+    let heap = heap.build().unwrap();
+    let of = heap.array(Elements::Bytes).unwrap();
+    let (attached, over) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            heap.attach().unwrap().blocking(|| {
+                attached.wait();
+                over.wait();
+            });
+        });
+        attached.wait();
+        let mut mutator = heap.attach().unwrap();
+        let array = mutator.scope(|scope| {
+            let made = scope.allocate_array(of, LENGTH as u32).unwrap();
+            scope.fill_numbers(made, 0, LENGTH, 7_u8).unwrap();
+            scope.handle(made).unwrap()
+        });
+        let stops = [(); 3].map(|()| {
+            mutator.scope(|scope| {
+                let from = scope.open(&array);
+                let to = scope.allocate_array(of, LENGTH as u32).unwrap();
+                scope.copy_elements(from, 0, to, 0, LENGTH).unwrap();
+            });
+            mutator.array_counts().sharing_stops
+        });
+        over.wait();
+        assert_eq!(stops, [0, 1, 1]);
+    });
+}
