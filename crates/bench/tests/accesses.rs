@@ -63,7 +63,8 @@ fn instructions_are_counted() {
     };
     let whole = instructions("whole", "whole", "sequential");
     assert!(whole > 1.0);
-    assert!(instructions("zray", "first-n", "sequential") >= whole + 2.0);
+    // The comparison with N and its jump; what comes besides, once a loop, is shared out over the accesses.
+    assert!(instructions("zray", "first-n", "sequential") >= whole + 1.9);
     assert!(
         instructions("zray", "first-n", "sequential")
             < instructions("zray", "arraylet", "sequential")
