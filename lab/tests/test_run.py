@@ -799,6 +799,7 @@ def test_what_a_run_counts_of_synchronisation_gives_metrics():
 def test_what_a_run_counts_by_memory_node_gives_metrics():
     even, alone = [[1, 1], [1, 1]], [[5, 0], [0, 5]]
     counted = {"nodes": 2, "workers": 4, "scanned": even, "copied": alone, "updated": even}
+    counted |= {"scanned_young": even, "copied_from": alone, "promoted": even}
     printed = {"collections": 3, "locality": {**counted, "eden_pages": [3, 1]}}
     line = {"wall_s": 2.0, "cpu_s": 1.0, "peak_kb": 1, "printed": printed}
     values = read_line(json.dumps(line), "", 0, True, 1)["values"]

@@ -5,6 +5,7 @@
 //! such options ([`OutsideLayout`]).
 
 use std::env;
+use std::io::{self, Write};
 
 use gleaner_base::options::{Foreign, HeapKind, Options};
 use gleaner_os::environment;
@@ -76,7 +77,9 @@ fn read(
             ));
         }
         (Some(change), Some(OutsideLayout::LeftOut)) => {
-            eprintln!(
+            // Who runs the program may have closed standard error.
+            let _ = writeln!(
+                io::stderr(),
                 "gleaner: {VARIABLE} sets {change}, which changes how objects lie in memory; this program is compiled for \
                  its own layout, so that is left out"
             );
