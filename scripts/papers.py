@@ -256,13 +256,18 @@ def numbered_problems(paper, head, statements):
 
 
 def facts_of(text):
-    """(rounds, machine, commit) in the head of a measured page; what it does not name is empty."""
+    """(rounds, machine, commit) of a measured page; what it does not name is empty.
+
+    The head has the rounds that were planned: those that were made stand in the rows, where these have them.
+    """
     head = text.partition("\n|")[0]
-    rounds = re.search(r"^(\d+) rounds", head, re.M)
+    planned = re.search(r"^(?:at most )?(\d+) rounds", head, re.M)
+    made = [int(row["rounds"]) for table in tables_of(text) for row in table if row.get("rounds", "").isdigit()]
+    rounds = "" if not planned else str(max(made)) if made else planned[1]
     machine = re.search(r"runs on \d+ processors \((.*?), kernel", head)
     commit = re.search(r"; commit (?:[0-9a-f]{12} and )*([0-9a-f]{12})(, with changes)?;", head)
     short = re.sub(r"\(R\)| Processor", "", machine[1]) if machine else ""
-    return (rounds[1] if rounds else "", short, "".join(part or "" for part in commit.groups()) if commit else "")
+    return (rounds, short, "".join(part or "" for part in commit.groups()) if commit else "")
 
 
 def shown_verdict(row, rounds):
@@ -342,7 +347,7 @@ def render(papers, pages):
         "",
         "You want to repeat one of the five papers: each row below is something that a paper says, with the option that chooses it",
         "here and the experiment that repeats it. A verdict is what the measured page of the row decides about our machines, and",
-        "about nothing else; rounds, machine and commit are those in the head of that page. The experiments run after",
+        "about nothing else; machine and commit are those in the head of that page, and rounds those that were made. The experiments run after",
         "`make lab`, most of them also by `make bench`:",
         "",
         "```sh",
@@ -511,6 +516,8 @@ def self_test():
         ("one that cannot be tested says nothing", wrong(together(["holds", "cannot be tested here"]) == "holds")),
         ("takes rounds, machine and commit from the page",
          wrong(facts_of(page) == ("3", "AMD EPYC", "0123456789ab, with changes"))),
+        ("takes the rounds that were made where rows have them", wrong(facts_of(
+            page + "\n\n| workload | rounds |\n| --- | --- |\n| w | 2 |\n| v | 0 |\n")[0] == "2")),
         ("shows them", wrong("[p](results/tables/p.md), 3 rounds, AMD EPYC, 0123456789ab, with changes" in shown)),
         ("shows how many rounds did not decide", wrong(shown_verdict(dict(row, verdict="undecided"), "1") == "undecided: 1 round")),
         ("counts the verdicts, those of statements among them", wrong("| 2 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 3 |" in shown)),
