@@ -425,7 +425,7 @@ def _show(chosen: argparse.Namespace) -> int:
             cell.variant,
             cell.configuration.library,
             options,
-            str(cell.threads),
+            str(cell.threads or "default"),
             heap or experiment.heap.mode,
         )
     console = Console()

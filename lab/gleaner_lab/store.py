@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ class ResultSet:
                 f"{path} exists: resume it, or name another directory with --out"
             ) from error
         except OSError as error:
+            # Half a result set could neither be gone on with nor be made again.
+            shutil.rmtree(path, ignore_errors=True)
             raise Failure(f"{path}: {error.strerror}") from error
         return cls(path)
 

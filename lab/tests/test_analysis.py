@@ -77,15 +77,16 @@ def test_runs_of_two_machines_are_never_put_together():
 
 def test_only_rounds_with_equal_counts_are_paired():
     frame = frame_of(
-        *rounds("m", "a", "one", [1.0, 1.0, 1.0]),
+        *rounds("m", "a", "one", [1.0, 1.0, 1.0, 1.0]),
         ("m", "a", "other", False, 0, 0.9, 5, 1),
         ("m", "a", "other", False, 1, 0.1, 4, 1),
         ("m", "a", "other", False, 2, 0.9, 5, 1),
+        ("m", "a", "other", False, 3, 7.0, 6, 1),
     )
     line = find(analysis.lines_of(frame, experiment_of(equal="collections")), variant="other")
     assert line.ratio.runs == 2
     assert line.ratio.value == pytest.approx(0.9)
-    assert line.mean.runs == 3
+    assert line.mean.runs == 4
 
 
 def test_another_library_is_compared_whatever_it_counted():

@@ -168,6 +168,12 @@ def test_a_disk_that_is_full_when_facts_are_noted_keeps_the_old_ones(results):
     assert results.starts() == starts
 
 
+def test_a_disk_that_is_full_at_the_start_leaves_no_result_set(tmp_path):
+    with small_files(100), pytest.raises(Failure, match="File too large"):
+        ResultSet.create(tmp_path / "mine", "x" * 200)
+    assert not (tmp_path / "mine").exists()
+
+
 def test_an_output_to_a_full_device_is_an_error(results, capsys):
     assert cli.main(["export", str(results.path), "--out", "/dev/full"]) == 2
     assert "No space left on device" in capsys.readouterr().err
