@@ -38,7 +38,7 @@ fn headline(found: &Found) -> Option<String> {
     let takes = |ratio: &Estimate| {
         let mut parts = vec![format!("{} of the time", interval(ratio))];
         if let Some(pauses) = pause_ratio(found) {
-            parts.push(format!("{pauses} of the longest pause"));
+            parts.push(format!("{pauses} of the longest pause (one run each)"));
         }
         if let Some(memory) = found.memory().and_then(|memory| memory.ratio) {
             parts.push(format!("{:.3} of the peak memory", memory.value));

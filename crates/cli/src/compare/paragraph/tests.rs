@@ -229,9 +229,9 @@ fn a_clear_case_in_words() {
     };
     assert_eq!(
         text(&found),
-        "Gleaner is faster than libgc: it takes 0.500 [0.483, 0.514] of the time, 0.100 of the longest pause and 1.500\n\
-         of the peak memory; 5 rounds, a quiet machine. The noise: libgc against itself, from one round to the next,\n\
-         spans 0.97 to 1.02. The log of Gleaner advises nothing to switch on.\n"
+        "Gleaner is faster than libgc: it takes 0.500 [0.483, 0.514] of the time, 0.100 of the longest pause (one run\n\
+         each) and 1.500 of the peak memory; 5 rounds, a quiet machine. The noise: libgc against itself, from one round\n\
+         to the next, spans 0.97 to 1.02. The log of Gleaner advises nothing to switch on.\n"
     );
     assert!(
         table::text(&found).contains(
