@@ -195,5 +195,9 @@ mod tests {
         assert!((5..100).contains(&rounds), "{rounds}");
         let (top, bottom) = ([9.0, 0.1, 0.112, 10.0], [1.0; 4]);
         assert_eq!(rounds_to_decide(&top, &bottom, 0.95, 1.02), None);
+        // As fast as each other: that takes as many rounds as the interval needs to lie within the bar.
+        let (alike, noisy) = ([1.0, 0.97, 1.03, 1.0, 0.97, 1.03], [1.0; 6]);
+        let rounds = rounds_to_decide(&alike, &noisy, 0.95, 1.02).unwrap();
+        assert!((8..30).contains(&rounds), "{rounds}");
     }
 }

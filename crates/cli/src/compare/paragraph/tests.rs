@@ -240,4 +240,9 @@ fn a_clear_case_in_words() {
         "{}",
         table::text(&found)
     );
+    assert!(
+        table::text(&found).contains("  longest pause    2.00 ms   20.0 ms  0.100\n"),
+        "{}",
+        table::text(&found)
+    );
 }
