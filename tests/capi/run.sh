@@ -135,10 +135,10 @@ else
     report FAILED "examples/lisp.c names an error"
 fi
 strip -o "$out/lisp-stripped" "$out/lisp"
-if [ "$(stat -c %s "$out/lisp-stripped")" -lt 1000000 ]; then
-    report ok "an embedder is smaller than 1 MB"
+if [ "$(stat -c %s "$out/lisp-stripped")" -lt $((1 << 20)) ]; then
+    report ok "an embedder is smaller than 1 MiB"
 else
-    report FAILED "an embedder is smaller than 1 MB"
+    report FAILED "an embedder is smaller than 1 MiB"
 fi
 
 # The verdict of a command.
