@@ -64,7 +64,7 @@ demo: packages-demo
 TEST_STEPS := \
 	check-format:status check-scripts:status check-layers:tally check-rooms:tally check-papers:tally check-results:tally check-system-calls:tally \
 	check-lints:status compile-tests:status build:status:first check-pages:tally check-symbols:tally \
-	test-rust:cargo test-clients-generations:tally test-conformance-gleaner:tally \
+	test-rust:cargo test-conformance-gleaner:tally \
 	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
 	test-clients-default:tally test-qemu:tally test-singlestep:tally test-bdwgc:tally \
 	test-capi:total test-mutants-short:tally check-lab:status check-docs:status test-debian:tally test-package:tally \
@@ -78,7 +78,7 @@ test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
 LONG_STEPS := docs:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
-	test-experiments:tally test-stress-long:tally test-clients-generations-long:tally test-generations-long:tally check-rivals:status test-rivals:tally \
+	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
