@@ -49,7 +49,7 @@ def shorter(text):
     words = [word for name in (names[0], names[-1]) for word in ("--only", name)]
     if multiples := re.search(r"multiples: \[(.*?)\]", text):
         words += ["--multiple", max(multiples[1].split(", "), key=float)]
-    return [*words, "--iteration", "1"]
+    return [*words, "--iteration", "2"]
 
 
 def crashes_alone(record):
@@ -104,7 +104,7 @@ def self_test():
         ("a remark on them", lacks("# {rivals} come later\nname: x", missing), None),
         ("an experiment with tiny inputs", shorter("workloads:\n  - {name: a}\n"), []),
         ("one with programs of Java", shorter("  - {name: a}\n  - {name: b, command: [{rivals}/java-real]}\n  - {name: c}\nmultiples: [1.5, 3, 2]\n"),
-         ["--only", "a", "--only", "c", "--multiple", "3", "--iteration", "1"]),
+         ["--only", "a", "--only", "c", "--multiple", "3", "--iteration", "2"]),
         ("an earlier build", lacks("before: {build: target/before/release}", missing), "target/before/release: make before COMMIT=..."),
     ]
     return report(compared(cases))
