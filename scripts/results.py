@@ -395,6 +395,9 @@ def self_test():
     dots = shown_of(page)["dots"][0]
     return report([
         *compared([
+            ("rounds of rows, from the least to the most",
+             [rounds_of("| w | rounds |\n| --- | --- |\n" + "".join(f"| a | {one} |\n" for one in made))
+              for made in ([10, 9, 10], [3, 0], [5, 5])], ["9 to 10", "0 to 3", "5"]),
             ("rows with figures and without", rows_of(dots, table), {"a": (0.5, 0.4, 0.6), "b": None}),
             ("names of rows", rows_of(dict(dots, called={"a": "c", "*": "d"}), table), {"c": (0.5, 0.4, 0.6), "d": None}),
             ("those without figures are last, means first",

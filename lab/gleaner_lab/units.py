@@ -44,7 +44,7 @@ def label(metric: str) -> str:
 
 
 def spoken(metric: str) -> str:
-    """A metric as it stands in a sentence, whoever measured it."""
+    """A metric as it stands in a sentence, be it of the lab or printed by the program."""
     plain = metric.removeprefix("printed.")
     return SPOKEN.get(plain) or label(plain)
 

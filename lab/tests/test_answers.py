@@ -14,6 +14,7 @@ from simulated import Truth, document, frame
 from gleaner_lab.analysis import Grouped
 from gleaner_lab.answers import Noise, answers, noises_of, number
 from gleaner_lab.experiment import Experiment
+from gleaner_lab.statistics import rounds_to_decide
 
 
 def simulated(seed=0, noise=0.03, ratios=None, scatter=0.0, drift=0.05, **shape):
@@ -182,6 +183,17 @@ def test_an_undecided_answer_says_how_many_rounds_would_decide():
     assert one.further == f"About {one.needed} rounds would decide."
     assert 4 < one.needed < 10_000
     assert bar.needed == one.needed
+
+
+def test_a_bar_is_decided_when_the_last_of_its_cases_is():
+    grouped = simulated(seed=1, noise=0.1, ratios={"gleaner": 1.05}, workloads=3, rounds=4)
+    (_, bar) = answers(grouped)
+    [rule] = grouped.experiment.bars[:1]
+    left = [one for one in grouped.judged() if one.bar == rule and one.verdict.word == "undecided"]
+    confidence = grouped.experiment.statistics.confidence
+    needed = {rounds_to_decide(one.estimate, rule.below, confidence) for one in left}
+    assert len(needed) > 1
+    assert bar.needed == max(needed)
 
 
 def test_a_bar_counts_its_cases_and_names_those_that_do_not_meet_it():

@@ -168,6 +168,14 @@ def test_a_disk_that_is_full_when_facts_are_noted_keeps_the_old_ones(results):
     assert results.starts() == starts
 
 
+def test_a_disk_that_is_full_in_the_middle_of_a_run_leaves_no_half_of_a_line(results):
+    journal = results.path / "runs.jsonl"
+    before = journal.read_bytes()
+    with small_files(len(before) + 20), pytest.raises(Failure, match="make room"):
+        results.append({"key": "x" * 100})
+    assert journal.read_bytes() == before
+
+
 def test_a_disk_that_is_full_at_the_start_leaves_no_result_set(tmp_path):
     with small_files(100), pytest.raises(Failure, match="File too large"):
         ResultSet.create(tmp_path / "mine", "x" * 200)
@@ -182,7 +190,6 @@ def test_an_output_to_a_full_device_is_an_error(results, capsys):
 BENCH = ROOT / "target" / "release" / "gleaner-bench"
 
 
-@pytest.mark.skipif(not BENCH.exists(), reason="gleaner-bench is not built")
 def test_a_program_with_a_hundred_megabytes_of_output_is_measured_in_little_memory(tmp_path):
     words = ["run", "--json", "--library", "none", "--out", str(tmp_path), "--"]
     program = ["sh", "-c", "head -c 100000000 /dev/zero; echo; echo '{\"steps\": 7}'"]
@@ -195,15 +202,11 @@ def test_a_program_with_a_hundred_megabytes_of_output_is_measured_in_little_memo
     assert sum(os.path.getsize(path) for path in left) < 1 << 20
 
 
-GUILE = shutil.which("guile")
-
-
-@pytest.mark.skipif(not (BENCH.exists() and GUILE), reason="needs gleaner-bench and Guile")
 @pytest.mark.parametrize("divisor", [1, 50])
 def test_what_a_program_allocates_does_not_hang_on_when_it_collects(tmp_path, divisor):
     words = ["run", "--json", "--library", "gleaner", "--log", "--out", str(tmp_path)]
     words += ["--opt", f"free-space-divisor={divisor}", "--opt", "initial-heap=64m"]
-    program = [GUILE, "--no-auto-compile", "-c", "(make-string 3000000)"]
+    program = ["guile", "--no-auto-compile", "-c", "(make-string 3000000)"]
     record = measure([str(BENCH), *words, "--", *program], 60)
     # A character of a Guile string takes a byte at least.
     assert record["values"]["allocated_bytes"] > 3000000

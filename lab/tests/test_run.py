@@ -9,14 +9,14 @@ import time
 import bench
 import pytest
 
-from gleaner_lab import cli, commands, machine, metrics
+from gleaner_lab import cli, commands, machine
 from gleaner_lab import experiment as experiments
 from gleaner_lab.analysis import differing_outputs, failures_of, judge, lines_of
 from gleaner_lab.build import build_of, commits
 from gleaner_lab.cells import cells_of
 from gleaner_lab.failure import Failure
 from gleaner_lab.store import ResultSet
-from gleaner_lab.workload import ENDS_WITH_PARENT, Tools, command_of, is_native, read_line
+from gleaner_lab.workload import ENDS_WITH_PARENT, Tools, command_of, is_native
 
 
 def run(tmp_path, workloads, *more, repetitions=6):
@@ -773,43 +773,6 @@ def test_the_report_names_the_commit_of_another_build(tmp_path):
     cli.main(["report", str(out), "--markdown", str(page)])
     expected = f"{other} of commit 0123abc"
     assert expected in page.read_text() and expected in (out / "report.html").read_text()
-
-
-def test_a_result_is_what_must_be_the_same():
-    printed = {"result": "17", "wall_s": 1.0}
-    line = json.dumps({"wall_s": 2.0, "output": "9 bytes, 1", "printed": printed})
-    assert read_line(line, "", 0, True, 1)["output"] == "17"
-
-
-def test_what_a_run_counts_of_synchronisation_gives_metrics():
-    names = ("phases", "tasks", "wakeups", "lock_acquisitions", "failed_cas")
-    counted = {name: number for number, name in enumerate(names)}
-    counted |= {"task_queue": "locked", "parking": "monitor"}
-    printed = {"collections": 3, "synchronisation": counted}
-    line = {"wall_s": 2.0, "cpu_s": 1.0, "peak_kb": 1, "printed": printed}
-    values = read_line(json.dumps(line), "", 0, True, 1)["values"]
-    assert [values[f"synchronisation.{name}"] for name in names] == [0, 1, 2, 3, 4]
-    assert all(metrics.is_known(f"synchronisation.{name}", 1) for name in names)
-    assert not metrics.is_known("synchronisation.parking", 1)
-    counted["wakeups"] = 0.5
-    problem = read_line(json.dumps(line), "", 0, True, 1)["problem"]
-    assert problem.startswith("what it printed: synchronisation: wakeups is 0.5")
-
-
-def test_what_a_run_counts_by_memory_node_gives_metrics():
-    even, alone = [[1, 1], [1, 1]], [[5, 0], [0, 5]]
-    counted = {"nodes": 2, "workers": 4, "scanned": even, "copied": alone, "updated": even}
-    counted |= {"scanned_young": even, "copied_from": alone, "promoted": even}
-    printed = {"collections": 3, "locality": {**counted, "eden_pages": [3, 1]}}
-    line = {"wall_s": 2.0, "cpu_s": 1.0, "peak_kb": 1, "printed": printed}
-    values = read_line(json.dumps(line), "", 0, True, 1)["values"]
-    assert values["imbalance.eden"] == pytest.approx(0.5)
-    assert values["non-locality.scanned"] == pytest.approx(0.5)
-    assert values["non-locality.copied"] == 0
-    assert values["printed.collections"] == 3
-    printed["locality"]["copied"] = [[1]]
-    record = read_line(json.dumps(line), "", 0, True, 1)
-    assert record == {"problem": "what it printed: locality: copied has 1 x 1, not 2 x 2"}
 
 
 def test_a_limit_of_the_command_line_is_the_one_that_ends_processes(tmp_path):

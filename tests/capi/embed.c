@@ -188,7 +188,7 @@ static void bad_input_is_named(bool compressed)
     CHECK(gleaner_interface() == GLEANER_INTERFACE);
 }
 
-/* Code for slots of 8 bytes is wrong on slots of 4, whoever asks for them. */
+/* Code for slots of 8 bytes is wrong on slots of 4, also if a user asks. */
 static void the_layout_is_the_programs(bool compressed)
 {
     struct gleaner_options options;

@@ -349,7 +349,7 @@ fn gleaner_under_the_name_of_stock_is_found_out() {
 }
 
 #[test]
-fn whoever_interrupts_is_told_what_is_known() {
+fn an_interrupt_tells_what_is_known() {
     let directory = directory();
     let mut child = command(&directory, &["--", "./program", "hangs"])
         .stdout(Stdio::piped())

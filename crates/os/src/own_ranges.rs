@@ -5,7 +5,7 @@
 //! memory lies among them.
 //!
 //! # Invariants
-//! - A slot is free while its `start` is 0. It is claimed by compare-and-swap of `start`, and belongs to whoever owns the
+//! - A slot is free while its `start` is 0. It is claimed by compare-and-swap of `start`, and belongs to the thread that owns the
 //!   range. The claim (Acquire) comes after all that the owner before wrote to the slot (Release of `start`).
 //! - `end` is written last (Release) and cleared first. Then `turns` is raised (Release), and `start` cleared.
 //! - A reader that finds the same `turns` before and after `end` and `start` (Acquire) has a range that somebody owned: the
