@@ -143,6 +143,15 @@ fn other_options_are_compared() {
         &["--against", "stck", "--", "./program"],
         "--against is 'stock' or a list of options",
     );
+    for same in [
+        &["--against", ""][..],
+        &["--against", "markers=1", "--opt", "markers=1"],
+    ] {
+        refused(
+            &[same, &["--", "./program"]].concat(),
+            "both sides are Gleaner with the same options",
+        );
+    }
     refused(
         &["--opt", "log=x", "--", "./program"],
         "would be written in each of many runs",

@@ -38,6 +38,12 @@ pub(super) fn sides(args: &CompareArgs) -> Result<[Side; 2], Failure> {
             failure.context("--against is 'stock' or a list of options, NAME=VALUE,...")
         })?,
     };
+    if own.is_like(&baseline) {
+        return Err(Failure::usage(
+            "both sides are Gleaner with the same options, so nothing is compared: say with --opt what one of them has, as in \
+             'gleaner compare --against '' --opt markers=1 -- PROGRAM'",
+        ));
+    }
     Ok([own, baseline])
 }
 
@@ -61,6 +67,14 @@ impl Side {
             named: named.join(","),
             list,
         })
+    }
+
+    /// Whether a program runs the same on both sides.
+    fn is_like(&self, other: &Side) -> bool {
+        match (self, other) {
+            (Side::Gleaner { list, .. }, Side::Gleaner { list: others, .. }) => list == others,
+            _ => false,
+        }
     }
 
     /// The program on this side.
