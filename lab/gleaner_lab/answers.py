@@ -53,7 +53,7 @@ class Noise:
 
     @property
     def shown(self) -> str:
-        """The end of a sentence."""
+        """The end of a sentence about the metric that counts, which the machine is named by."""
         words = {
             "unknown": "noise unknown",
             "quiet": "quiet machine",
@@ -61,6 +61,11 @@ class Noise:
             "busy": f"machine too busy ({self.span})",
         }
         return words[self.word]
+
+    @property
+    def of_metric(self) -> str:
+        """The end of a sentence about another metric, whose noise is its own."""
+        return "noise unknown" if self.word == "unknown" else f"its {self.span}"
 
     @property
     def sentence(self) -> str:
@@ -136,18 +141,18 @@ def answers(
     """All answers: of each metric each configuration, then the bars."""
     found = []
     metrics = grouped.experiment.statistics.metrics
-    noises = noises_of(grouped)
     for metric in metrics:
+        noises = noises_of(grouped, metric)
         for lines in _by_configuration(grouped, metric):
             if metric == metrics[0] or len(lines) > 1:
                 found.append(_answer(grouped, lines, noises, machines or {}))
     return found + bars(grouped.judged(machines), grouped, machines or {})
 
 
-def noises_of(grouped: Grouped) -> dict[str, Noise]:
-    """The noise of the metric that counts, by machine."""
+def noises_of(grouped: Grouped, metric: str | None = None) -> dict[str, Noise]:
+    """The noise of a metric, of the one that counts if none is named, by machine."""
     found: dict[str, list[float]] = {}
-    for line in grouped.lines():
+    for line in grouped.lines(metric):
         ratios = found.setdefault(line.machine, [])
         if line.control:
             ratios.extend(line.rounds.values())
@@ -190,10 +195,11 @@ def _answer(
         missing = len(lines) - len(mean.members)
         text = _takes(mean, whole, rules.baseline, besides)
         text += f", and no ratio in {_counted(missing, 'case')}" if missing else ""
-        text += f"; {_counted(whole.runs, 'round')}, {noise.shown}"
+        said = noise.shown if first.metric == rules.metrics[0] else noise.of_metric
+        text += f"; {_counted(whole.runs, 'round')}, {said}"
     needed = rounds_to_decide(whole, 1.0, rules.confidence) if whole.side == "undecided" else None
     return Answer(
-        question=f"How much {units.spoken(first.metric)} does {first.variant} take?",
+        question=_question(first),
         sentence=f"{_where(first.machine, machines)}{text}.",
         verdict=whole.side,
         rounds=whole.runs,
@@ -205,10 +211,16 @@ def _answer(
     )
 
 
+def _question(line: Line) -> str:
+    verb = "have" if units.is_more_better(line.metric) else "take"
+    return f"How much {units.spoken(line.metric)} does {line.variant} {verb}?"
+
+
 def _takes(mean: Mean, whole: Estimate, baseline: str, besides: Sequence[Line]) -> str:
     """The ratio in words, and what else one case takes, or over what a mean is."""
     metric = mean.members[0].metric
-    verb = "takes" if metric.endswith(("_s", "_kb", "_bytes")) else "has"
+    is_taken = metric.endswith(("_s", "_kb", "_bytes")) and not units.is_more_better(metric)
+    verb = "takes" if is_taken else "has"
     text = f"{mean.variant} {verb} {number(whole.value)} of {baseline}'s {units.spoken(metric)}"
     of = _and(besides) if len(mean.members) == 1 else f" in {of_mean(mean)}"
     return f"{text}{interval(whole)}{of}"

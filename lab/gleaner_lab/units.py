@@ -21,6 +21,8 @@ UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
     "pause_99_s": ("99 of 100 pauses, ms", lambda value: f"{value * 1e3:.1f}"),
     "utilisation_50_ms": ("least utilisation of 50 ms", lambda value: f"{value:.2f}"),
     "utilisation_200_ms": ("least utilisation of 200 ms", lambda value: f"{value:.2f}"),
+    "gb_per_s": ("speed, GB/s", lambda value: f"{value:.1f}"),
+    "zeroing_gb_per_s": ("zeroing speed, GB/s", lambda value: f"{value:.1f}"),
     "steps": ("steps", lambda value: f"{value:.0f}"),
     "long_steps_share": ("long steps, share", lambda value: f"{value:.3f}"),
     **{name: (name, lambda value: f"{value:.3f}") for name in locality.METRICS},
@@ -30,7 +32,7 @@ UNITS: dict[str, tuple[str, Callable[[float], str]]] = {
 
 #: In a sentence, what belongs to a configuration.
 SPOKEN = {
-    "total_pause_s": "pauses",
+    "total_pause_s": "total pause time",
     "pauses": "number of pauses",
     "pause_99_s": "99th of 100 pauses",
 }
@@ -68,4 +70,5 @@ def shown(metric: str, value: float) -> str:
 
 def is_more_better(metric: str) -> bool:
     """Whether a larger value is the better one; of most metrics it is the smaller one."""
-    return metric.removeprefix("printed.").startswith("utilisation")
+    plain = metric.removeprefix("printed.")
+    return plain.startswith("utilisation") or plain.endswith("_per_s")

@@ -100,8 +100,9 @@ def test_one_case_says_what_else_it_takes():
     grouped = simulated(workloads=1, ratios={"gleaner": 0.5}, noise=0.001)
     (one, _) = answers(grouped)
     assert re.fullmatch(
-        r"gleaner takes 0\.50 of libgc's processor time \[0\.50, 0\.50\], 0\.50 of its pauses,"
-        r" 0\.50 of its longest pause and \S+ of its peak memory; 5 rounds, quiet machine\.",
+        r"gleaner takes 0\.50 of libgc's processor time \[0\.50, 0\.50\],"
+        r" 0\.50 of its total pause time, 0\.50 of its longest pause and \S+ of its peak memory;"
+        r" 5 rounds, quiet machine\.",
         one.sentence,
     )
     assert [value.what for value in one.values] == [
@@ -164,6 +165,17 @@ def test_the_baselines_noise_is_told_in_words(noise, word, sentence):
     wide = runs.pivot(index=["workload", "round"], columns="control", values="values.cpu_s")
     ratios = wide[True] / wide[False]
     assert [found.low, found.high] == pytest.approx(np.percentile(ratios, (5, 95)))
+
+
+def test_of_another_metric_its_own_noise_is_told():
+    also = {"baseline": "libgc", "also": ["total_pause_s", "peak_kb"]}
+    grouped = simulated(noise=0.01, statistics=also)
+    said = {one.metric: one.sentence for one in answers(grouped) if not one.is_bar}
+    assert said.pop("cpu_s").endswith(", quiet machine.")
+    assert list(said) == ["total_pause_s", "peak_kb"]
+    for metric, sentence in said.items():
+        (noise,) = noises_of(grouped, metric).values()
+        assert f", its A/A spans {number(noise.low)} to {number(noise.high)}." in sentence
 
 
 def test_what_a_busy_machine_spans_is_said_as_it_is():
