@@ -76,6 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Failure as failure:
         print(f"gleaner-lab: {failure}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        # Who reads has enough, as head does.
+        sys.stdout = None
+        return 128 + signal.SIGPIPE
     except OSError as error:
         remedy = ": make room, and give the command again" if error.errno in FULL else ""
         where = error.filename or "output"

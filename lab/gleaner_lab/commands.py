@@ -231,7 +231,7 @@ def _go_on(
     if scheduler is not None and budget_s is not None:
         raise Failure("--budget: a cluster is given all runs at once; take fewer --repetitions")
     deadline = None if budget_s is None else time.monotonic() + budget_s
-    experiment = experiments.read(results.experiment)
+    experiment = results.read_experiment()
     log = experiment.statistics.equal is not None or experiment.log
     if scheduler is None:
         SCRATCH.mkdir(parents=True, exist_ok=True)
@@ -522,7 +522,7 @@ def minheap(names: Sequence[str], size: str, start_bytes: int, bench: Path | Non
 def compare(before: Path, after: Path) -> int:
     """Prints how each cell changed from one result set to another."""
     sets = [ResultSet.open(path) for path in (before, after)]
-    one, other = (experiments.read(results.experiment) for results in sets)
+    one, other = (results.read_experiment() for results in sets)
     if one.statistics.metric != other.statistics.metric:
         raise Failure(
             f"{before} measures {one.statistics.metric}, {after} {other.statistics.metric}"

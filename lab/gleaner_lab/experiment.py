@@ -421,7 +421,9 @@ def _message(path: Path, document: Any, problem: Any) -> str:
     where = ".".join(str(step) for step in steps)
     text = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        text = f"no such field; this part has {_fields(steps)}"
+        fields = _fields(steps)
+        meant = nearest(str(steps[-1]), fields)
+        text = f"no such field; this part has {', '.join(fields)}{meant}"
     return f"{path}:{_line(document, steps)}: {where or 'experiment'}: {text}"
 
 
@@ -439,13 +441,13 @@ def _line(document: Any, steps: tuple[Any, ...]) -> int:
     return line
 
 
-def _fields(steps: tuple[Any, ...]) -> str:
+def _fields(steps: tuple[Any, ...]) -> list[str]:
     part: Any = Experiment
     for step in steps[:-1]:
         field = getattr(part, "model_fields", {}).get(step)
         if field is not None:
             part = _model(field.annotation)
-    return ", ".join(getattr(part, "model_fields", {}))
+    return list(getattr(part, "model_fields", {}))
 
 
 def _model(annotation: Any) -> Any:

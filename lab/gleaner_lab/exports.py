@@ -16,7 +16,6 @@ import pandas as pd
 from scipy import stats
 
 from gleaner_lab import analysis
-from gleaner_lab import experiment as experiments
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure
 from gleaner_lab.store import ResultSet
@@ -34,7 +33,7 @@ def text_of(results: ResultSet, form: str) -> str:
     frame = results.table()
     if frame.empty:
         raise Failure(f"{results.path} has no runs yet: gleaner-lab resume {results.path}")
-    return FORMS[form](frame, experiments.read(results.experiment))
+    return FORMS[form](frame, results.read_experiment())
 
 
 def _csv(frame: pd.DataFrame, _: Experiment) -> str:

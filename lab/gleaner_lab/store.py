@@ -1,16 +1,17 @@
 """Where runs are kept: a journal while they are made, a Parquet file when they are read.
 
-A result set is a directory: `experiment.yaml` as it was run, `machines.json`, `starts.json` (each
-command that made runs, and the commit), `builds.json` (the files that were measured), `heaps.json`
-where heap sizes were searched for, `runs.jsonl` (one run a line, on the disk before the next run
-starts) and `runs.parquet` (the same, made from the journal by `table`). A last line that a crash
-cut short is dropped, and its run is done again. Whatever else is damaged is named, with what to do
-about it, and left as it is.
+A result set is a directory: `experiment.yaml` as it was run and its hash in `experiment.sha256`,
+`machines.json`, `starts.json` (each command that made runs, and the commit), `builds.json` (the
+files that were measured), `heaps.json` where heap sizes were searched for, `runs.jsonl` (one run a
+line, on the disk before the next run starts) and `runs.parquet` (the same, made from the journal by
+`table`). A last line that a crash cut short is dropped, and its run is done again. Whatever else is
+damaged is named, with what to do about it, and left as it is.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -27,11 +28,16 @@ import pyarrow.parquet as pq
 
 from gleaner_lab import experiment as experiments
 from gleaner_lab.cells import cells_of
+from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure
 from gleaner_lab.machine import JUMP_S
 
 #: The form of the files; another number is another form.
 FORM = 1
+
+
+def _sha256(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
 
 
 @dataclass
@@ -48,6 +54,7 @@ class ResultSet:
         try:
             path.mkdir(parents=True)
             (path / "experiment.yaml").write_text(experiment, encoding="utf-8")
+            (path / "experiment.sha256").write_text(f"{_sha256(experiment.encode())}\n")
             (path / "form").write_text(f"{FORM}\n")
         except FileExistsError as error:
             raise Failure(
@@ -91,6 +98,19 @@ class ResultSet:
     def experiment(self) -> Path:
         """The experiment as it was run."""
         return self.path / "experiment.yaml"
+
+    def read_experiment(self) -> Experiment:
+        """The same, checked: a file that was cut or changed since judges runs by other bars."""
+        try:
+            known = (self.path / "experiment.sha256").read_text().strip()
+        except FileNotFoundError:
+            known = None
+        if known is not None and known != _sha256(self.experiment.read_bytes()):
+            raise Failure(
+                f"{self.experiment} is not what was run, but cut off or changed since: bring the "
+                "file back, or run the changed one with another --out"
+            )
+        return experiments.read(self.experiment)
 
     def _makers(self) -> str:
         """The commits at which its runs were made, as far as that can be read."""
@@ -279,7 +299,7 @@ class ResultSet:
 
     def _refuse_foreign(self, frame: pd.DataFrame) -> None:
         """Refuses runs of what the experiment does not have."""
-        known = {cell.group for cell in cells_of(experiments.read(self.experiment))}
+        known = {cell.group for cell in cells_of(self.read_experiment())}
         foreign = [group for group in dict.fromkeys(frame["group"]) if group not in known]
         if foreign:
             raise Failure(

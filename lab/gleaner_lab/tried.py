@@ -26,7 +26,6 @@ from pydantic import TypeAdapter, model_validator
 from ruamel.yaml import YAML
 
 from gleaner_lab import analysis, papers, statistics
-from gleaner_lab import experiment as experiments
 from gleaner_lab.analysis import Line
 from gleaner_lab.experiment import Experiment, Part
 from gleaner_lab.failure import Failure
@@ -320,7 +319,7 @@ def read(paths: Sequence[Path]) -> dict[str, Runs]:
         machines = results.machines().values()
         nodes = max((one.get("nodes", 1) for one in machines), default=1)
         has_frequency = any(one.get("governor") for one in machines)
-        experiment = experiments.read(results.experiment)
+        experiment = results.read_experiment()
         runs = Runs(experiment, results.table(), nodes, has_frequency)
         if runs.table.empty:
             raise Failure(f"{path} has no runs yet: gleaner-lab resume {path}")

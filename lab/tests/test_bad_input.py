@@ -50,6 +50,20 @@ def test_a_journal_that_ends_within_a_line_says_so(results, capsys):
     assert results.warnings() == []
 
 
+def test_an_experiment_that_was_cut_off_judges_nothing(results, capsys):
+    whole = results.experiment.read_text()
+    results.experiment.write_text(whole[: whole.index("repetitions")])
+    for command in (["report", str(results.path)], ["export", str(results.path)]):
+        assert cli.main(command) == 2
+        assert "experiment.yaml is not what was run" in capsys.readouterr().err
+    assert resume(results) == 2
+    assert "bring the file back" in capsys.readouterr().err
+    results.experiment.write_text(whole)
+    # A result set of an older version has no hash of it.
+    (results.path / "experiment.sha256").unlink()
+    assert cli.main(["report", str(results.path)]) == 0
+
+
 def test_a_journal_that_is_damaged_within_is_named_by_its_line_and_kept(results, capsys):
     journal = results.path / "runs.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
@@ -68,11 +82,12 @@ def test_a_journal_that_is_damaged_within_is_named_by_its_line_and_kept(results,
     assert cli.main(["report", str(results.path)]) == 0
 
 
-def test_an_experiment_that_was_cut_short_is_named_with_what_it_lacks(tmp_path, capsys):
+def test_an_older_experiment_that_was_cut_short_is_named_with_what_it_lacks(tmp_path, capsys):
     path, tool = bench.experiment(tmp_path, "steady, prints", repetitions=1), bench.make(tmp_path)
     out = tmp_path / "out"
     cli.main(["run", str(path), "--quiet", "--out", str(out), "--bench", str(tool)])
     experiment = ResultSet.open(out).experiment
+    experiment.with_name("experiment.sha256").unlink()
     experiment.write_text(experiment.read_text().replace("steady, prints", "steady"))
     assert cli.main(["report", str(out)]) == 2
     assert "runs.jsonl has runs of prints, 1 thread" in capsys.readouterr().err

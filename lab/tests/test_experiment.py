@@ -94,7 +94,7 @@ def test_gleaner_bench_knows_their_words(path, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
-        ("threads: [1, 2]", "thread: [1, 2]", 12, "no such field"),
+        ("threads: [1, 2]", "thread: [1, 2]", 12, "did you mean threads?"),
         ("threads: [1, 2]", "threads: [0]", 12, "greater than or equal to 1"),
         ("baseline: plain", "baseline: plane", 14, "no plane among plain"),
         ("plain: {options", "plain: {library: stock, options", 10, "options are Gleaner's"),

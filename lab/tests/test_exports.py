@@ -1,8 +1,11 @@
 import csv
 import io
 import json
+import os
 import shutil
+import signal
 import subprocess
+import sys
 
 import bench
 import numpy as np
@@ -85,6 +88,15 @@ def test_an_export_goes_to_a_file_and_needs_runs(results, tmp_path, capsys):
     (empty / "runs.jsonl").write_text("")
     assert cli.main(["export", str(empty)]) == 2
     assert "has no runs yet: gleaner-lab resume" in capsys.readouterr().err
+
+
+def test_an_export_whose_reader_has_enough_ends_quietly(results):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "gleaner_lab.cli", "export", str(results.path)]
+    with open(writer, "wb") as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 def test_runs_of_two_machines_are_only_exported_as_csv(results, tmp_path, capsys):

@@ -13,7 +13,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from matplotlib.figure import Figure
 
 from gleaner_lab import analysis, build, counters, positions
-from gleaner_lab import experiment as experiments
 from gleaner_lab.analysis import Grouped, Line
 from gleaner_lab.answers import Answer, answers, noises_of, what_carries
 from gleaner_lab.cells import cells_of
@@ -95,7 +94,7 @@ def _read(results: ResultSet) -> Grouped:
     frame = results.table()
     if frame.empty:
         raise Failure(f"{results.path} has no runs yet: gleaner-lab resume {results.path}")
-    return Grouped(frame, experiments.read(results.experiment))
+    return Grouped(frame, results.read_experiment())
 
 
 def template(name: str, *, escape: bool) -> Template:
