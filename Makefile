@@ -319,7 +319,7 @@ fuzz: packages-build
 test-clients: test-clients-default test-clients-stress
 
 test-clients-default: build
-	$(BENCH) clients --all --size ci
+	$(BENCH) clients --all --size ci --unoptimised
 
 # Each client collects as often as its entry in clients.toml says: at every
 # allocation, where that is a matter of seconds.
@@ -346,7 +346,7 @@ test-generations-long: build
 	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental
 
 test-clients-generations: build
-	$(BENCH) clients --all --size ci --opt generations=incremental --env $(LITTLE_TIME)
+	$(BENCH) clients --all --size ci --unoptimised --opt generations=incremental --env $(LITTLE_TIME)
 
 test-clients-generations-long: build
 	$(BENCH) clients --all --size tiny --pressure --opt generations=incremental --env $(LITTLE_TIME)
@@ -452,7 +452,7 @@ $(LAB_VENV)/made: lab/requirements.lock lab/pyproject.toml
 	scripts/install-packages.sh lab
 	rm -rf $(LAB_VENV)
 	python3 -m venv $(LAB_VENV)
-	$(LAB_VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r lab/requirements.lock
+	$(LAB_VENV)/bin/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r lab/requirements.lock
 	$(LAB_VENV)/bin/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable lab
 	touch $@
 

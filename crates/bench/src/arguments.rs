@@ -76,6 +76,9 @@ pub struct Common {
     /// Scratch directory for what is built and written
     #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/clients"))]
     pub out: PathBuf,
+    /// Clients that a compiler makes are made fast, and are slow: for tests, in a directory of their own
+    #[arg(long)]
+    pub unoptimised: bool,
     /// Ends a run that takes longer, as a failure
     #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,

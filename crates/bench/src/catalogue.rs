@@ -53,6 +53,9 @@ pub struct Step {
     pub from: String,
     /// The program and its arguments.
     pub run: Vec<String>,
+    /// What follows where the client is measured, as what makes a compiler optimise.
+    #[serde(default)]
+    pub measured: Vec<String>,
     /// The standard output is the file.
     #[serde(default)]
     pub capture: bool,

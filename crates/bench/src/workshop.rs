@@ -17,6 +17,7 @@ pub struct Workshop {
     clients: PathBuf,
     benchmarks: PathBuf,
     out: PathBuf,
+    is_measured: bool,
 }
 
 /// A client with all placeholders filled.
@@ -34,11 +35,11 @@ pub struct Ready {
 impl Workshop {
     /// Creates the scratch directories.
     pub fn open(common: &Common) -> Result<Workshop> {
-        for directory in [
-            common.out.clone(),
-            common.out.join("home"),
-            common.out.join("bench"),
-        ] {
+        let out = match common.unoptimised {
+            true => common.out.join("unoptimised"),
+            false => common.out.clone(),
+        };
+        for directory in [out.join("home"), out.join("bench")] {
             std::fs::create_dir_all(&directory).map_err(|error| Failure::at(&directory, error))?;
         }
         let absolute = |path: &Path| {
@@ -48,7 +49,8 @@ impl Workshop {
         Ok(Workshop {
             clients: absolute(&common.clients)?,
             benchmarks: absolute(&common.benchmarks)?,
-            out: absolute(&common.out)?,
+            out: absolute(&out)?,
+            is_measured: !common.unoptimised,
         })
     }
 
@@ -132,7 +134,8 @@ impl Workshop {
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         let fresh = target.with_file_name(format!("{}-{name}", std::process::id()));
         let mut command = Command::new(&step.run[0]);
-        for part in &step.run[1..] {
+        let measured = self.is_measured.then_some(&step.measured);
+        for part in step.run[1..].iter().chain(measured.into_iter().flatten()) {
             command.arg(fill(part).replace(&*target.to_string_lossy(), &fresh.to_string_lossy()));
         }
         command.stdout(match step.capture {
@@ -187,6 +190,7 @@ mod tests {
             clients: "/c".into(),
             benchmarks: "/b".into(),
             out: "/o".into(),
+            is_measured: true,
         };
         let arguments = ["7".to_string(), "x".to_string()];
         assert_eq!(
@@ -194,6 +198,36 @@ mod tests {
             "/c/7-x/o/bench"
         );
         assert_eq!(workshop.fill("{out}", &arguments), "/o");
+    }
+
+    #[test]
+    fn what_is_measured_is_made_with_more() {
+        let out = std::env::temp_dir().join(format!("workshop-{}", std::process::id()));
+        std::fs::create_dir_all(&out).unwrap();
+        std::fs::write(out.join("source"), "").unwrap();
+        let words = |texts: &[&str]| texts.iter().map(|text| text.to_string()).collect();
+        for (is_measured, expected) in [(false, "compile\n"), (true, "compile --release\n")] {
+            let made = format!("{{out}}/made-{is_measured}");
+            let step = Step {
+                makes: made.clone(),
+                from: "{out}/source".to_string(),
+                run: words(&["sh", "-c", "echo \"$@\" > \"$0\"", &made, "compile"]),
+                measured: words(&["--release"]),
+                capture: false,
+            };
+            let workshop = Workshop {
+                clients: "/c".into(),
+                benchmarks: "/b".into(),
+                out: out.clone(),
+                is_measured,
+            };
+            workshop
+                .make(&step, &|text| workshop.fill(text, &[]))
+                .unwrap();
+            let path = out.join(format!("made-{is_measured}"));
+            assert_eq!(std::fs::read_to_string(path).unwrap(), expected);
+        }
+        std::fs::remove_dir_all(out).unwrap();
     }
 
     #[test]
