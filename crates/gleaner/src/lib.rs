@@ -45,6 +45,7 @@
 //! A collection can stop a mutator only where the mutator allocates or [polls](Scope::poll). Calls that block belong
 //! inside [`Mutator::blocking`]; otherwise every collection waits for them.
 
+mod access;
 mod allocate;
 mod body;
 mod build_error;
@@ -58,6 +59,7 @@ mod guarded;
 mod handle;
 mod heap;
 mod listeners;
+mod local;
 mod members;
 mod mutator;
 mod new_object;
@@ -97,5 +99,9 @@ pub use heap::{Heap, StillInUse};
 pub use listeners::{Collection, Event, Phase};
 pub use mutator::Mutator;
 pub use roles::{Role, set_thread_role};
-pub use scope::{Local, Scope};
-pub use types::{Array, Elements, ReferenceArray, Structure, Type, TypeError};
+pub use local::{Any, FitsInto, Holds, InTail, Index, Local};
+pub use scope::Scope;
+pub use types::{
+    Array, Elements, Fields, ObjectType, ReferenceArray, Registered, Structure, Tail, Tailed, Type,
+    TypeError,
+};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
+use gleaner_mem::slot::Value;
+use gleaner_mem::types::TypeTable;
 use gleaner_plans::scavenge::Totals;
 use gleaner_plans::scavenge::arrays::ArrayCounts;
 use gleaner_plans::scavenge::collect::Extent;
@@ -31,6 +33,13 @@ pub struct Mutator {
     /// What the collector sees of it. The stopper may write its poll word at any time: no exclusive reference to it.
     record: NonNull<Record>,
     pub(crate) compressed: bool,
+    /// The number of the heap, which its types have.
+    pub(crate) heap_number: u32,
+    /// The types of the heap, which has them in one place.
+    types: NonNull<TypeTable>,
+    /// Where the table of locals begins, and how many bytes it has.
+    pub(crate) first_local: Address,
+    pub(crate) locals_bytes: usize,
     hash_state: u64,
     /// What this thread knows of it: whether it is inside the gate.
     member: NonNull<Member>,
@@ -70,13 +79,18 @@ impl Mutator {
     pub(crate) fn new(shared: &Arc<Shared>, record: NonNull<Record>) -> Mutator {
         shared.mutators.fetch_add(1, Ordering::Relaxed);
         let (member, counted) = members::add(shared, record);
+        // SAFETY: just attached.
+        let of_plan = unsafe { record.as_ref() };
         Mutator {
+            heap_number: shared.number,
+            types: with_heap!(&shared.kind, heap => NonNull::from(&heap.model.types)),
+            first_local: of_plan.local(0),
+            locals_bytes: of_plan.most_locals * size_of::<Value>(),
             compressed: matches!(shared.kind, Kind::Compressed(_)),
             // SAFETY: the mutator has a reference that is counted until it is dropped.
             shared: unsafe { BodyOfMutator::new(&counted) },
             counted,
-            // SAFETY: just attached.
-            hash_state: u64::from(unsafe { record.as_ref() }.number) << 32,
+            hash_state: u64::from(of_plan.number) << 32,
             record,
             member,
             not_send: PhantomData,
@@ -94,6 +108,13 @@ impl Mutator {
         // SAFETY: it exists as long as this. The collector changes its cells only while this thread is in one of its
         // calls, and the poll word is an atomic.
         unsafe { self.record.as_ref() }
+    }
+
+    /// The types of the heap.
+    #[inline(always)]
+    pub(crate) fn types(&self) -> &TypeTable {
+        // SAFETY: the table is a part of the heap, which stays in place and outlives its mutators.
+        unsafe { self.types.as_ref() }
     }
 
     /// Where the record lies.

@@ -41,7 +41,8 @@ use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::Heap;
 use crate::members;
 use crate::mutator::Mutator;
-use crate::scope::{Local, Scope};
+use crate::local::Local;
+use crate::scope::Scope;
 use crate::types::TypeError;
 
 impl Heap {

@@ -1,6 +1,9 @@
 //! Types of objects: what the collector has to know of them, and where the embedder finds its fields.
 
-use gleaner_mem::object_model::{FIELDS, TypeId};
+use gleaner_mem::object_model::{ELEMENTS, FIELDS, TypeId, tailed_bytes};
+
+use crate::local::{Any, Holds};
+pub(crate) use of_heap::Id;
 
 pub use gleaner_mem::object_model::{MOST_STRUCTURE_BYTES, MOST_TYPES, TypeError};
 
@@ -14,7 +17,8 @@ pub struct Structure {
 }
 
 impl Structure {
-    pub(crate) fn layout(self, slot_bytes: usize) -> Layout {
+    #[inline(always)]
+    pub(crate) const fn layout(self, slot_bytes: usize) -> Layout {
         let data = (FIELDS + self.references as usize * slot_bytes).next_multiple_of(8);
         let total = (data + self.bytes as usize).next_multiple_of(8);
         Layout {
@@ -23,7 +27,7 @@ impl Structure {
             data: data as u32,
             bytes: self.bytes,
             // An object has at least one granule beside its header.
-            total: total.max(16),
+            total: if total < 16 { 16 } else { total },
         }
     }
 }
@@ -45,24 +49,86 @@ impl Layout {
     }
 }
 
-/// The number of a type, and of the heap that it belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Id {
-    pub(crate) heap: u32,
-    pub(crate) number: TypeId,
-    /// Instances never move.
-    pub(crate) pinned: bool,
+/// A registered type, of any kind.
+pub trait Registered: of_heap::Registered {}
+
+/// A registered type of objects without a length.
+pub trait ObjectType: Registered + of_heap::ObjectType {
+    /// What is known of such an object when the program is compiled.
+    type Known: Holds;
+}
+
+impl ObjectType for Type {
+    type Known = Any;
+}
+
+impl<const REFERENCES: usize, const BYTES: usize> ObjectType for Fields<REFERENCES, BYTES> {
+    type Known = Fields<REFERENCES, BYTES>;
+}
+
+/// What the traits promise inside of this crate.
+pub(crate) mod of_heap {
+    use super::{Fields, Type, TypeId};
+
+    /// The number of a type, and of the heap that it belongs to.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Id {
+        pub(crate) heap: u32,
+        pub(crate) number: TypeId,
+        /// Instances never move.
+        pub(crate) pinned: bool,
+    }
+
+    /// A type with a number in its heap.
+    pub trait Registered: Copy {
+        /// The number, and the heap.
+        fn id(self) -> Id;
+    }
+
+    /// A type whose objects have a fixed size.
+    pub trait ObjectType: Copy {
+        /// The size in bytes of an instance, including its header, in the type's heap.
+        fn size(self, slot_bytes: usize) -> usize;
+    }
+
+    impl ObjectType for Type {
+        #[inline(always)]
+        fn size(self, _: usize) -> usize {
+            self.layout.total
+        }
+    }
+
+    impl<const REFERENCES: usize, const BYTES: usize> ObjectType for Fields<REFERENCES, BYTES> {
+        #[inline(always)]
+        fn size(self, slot_bytes: usize) -> usize {
+            // Two constants to choose from, and not one number to compute.
+            if slot_bytes == 8 {
+                const { Self::layout(8).total }
+            } else {
+                const { Self::layout(4).total }
+            }
+        }
+    }
 }
 
 /// Declares what all registered types can do.
 macro_rules! registered {
-    ($($name:ident, $field:tt;)+) => { $(
-        impl $name {
+    ($([$($parameters:tt)*] $name:ty, $field:tt;)+) => { $(
+        impl $($parameters)* Registered for $name {}
+
+        impl $($parameters)* of_heap::Registered for $name {
+            #[inline(always)]
+            fn id(self) -> Id {
+                self.$field
+            }
+        }
+
+        impl $($parameters)* $name {
             /// The same type, but its objects never move. Allocating them costs more. An object of more than 16 KB
             /// never moves in any case. Of an array in pieces, the spine is the object, and it is smaller than the
             /// array.
             #[must_use]
-            pub fn pinned(mut self) -> $name {
+            pub fn pinned(mut self) -> Self {
                 self.$field.pinned = true;
                 self
             }
@@ -76,9 +142,11 @@ macro_rules! registered {
 }
 
 registered! {
-    Type, id;
-    ReferenceArray, 0;
-    Array, 0;
+    [] Type, id;
+    [<const REFERENCES: usize, const BYTES: usize>] Fields<REFERENCES, BYTES>, 0;
+    [] Tail, id;
+    [] ReferenceArray, 0;
+    [] Array, 0;
 }
 
 /// A registered structure of one heap.
@@ -92,6 +160,98 @@ impl Type {
     /// The size in bytes of an instance, including its header.
     pub fn size(&self) -> usize {
         self.layout.total
+    }
+}
+
+/// A registered structure whose layout the compiler of the program knows: `REFERENCES` references and `BYTES` bytes. An
+/// access to a [`Local`](crate::Local) of it costs what it does in the raw layer: its type and index are checked when
+/// the program is compiled. [`Heap::fields`](crate::Heap::fields) registers it.
+///
+/// ```
+/// use gleaner::{Fields, Heap, Local, OutOfMemory, Scope};
+///
+/// type Pair = Fields<2, 8>;
+///
+/// fn number_of(scope: &Scope<'_>, pair: Local<'_, Pair>) -> u64 {
+///     scope.read_u64(pair, 0)
+/// }
+///
+/// let heap = Heap::builder().limit(1 << 20).build().unwrap();
+/// let pair: Pair = heap.fields().unwrap();
+/// heap.attach().unwrap().scope(|scope| {
+///     let [one, other] = [scope.allocate(pair)?, scope.allocate(pair)?];
+///     scope.write_u64(other, 0, 7)?;
+///     scope.set(one, 1, other)?;
+///     let found = scope.get_as(one, 1, pair).expect("a pair");
+///     assert_eq!(number_of(scope, found), 7);
+///     Ok::<(), OutOfMemory>(())
+/// }).unwrap();
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fields<const REFERENCES: usize, const BYTES: usize>(pub(crate) Id);
+
+impl<const REFERENCES: usize, const BYTES: usize> Fields<REFERENCES, BYTES> {
+    /// The structure.
+    pub(crate) const STRUCTURE: Structure = Structure {
+        references: REFERENCES as u32,
+        bytes: BYTES as u32,
+    };
+
+    #[inline(always)]
+    pub(crate) const fn layout(slot_bytes: usize) -> Layout {
+        Self::STRUCTURE.layout(slot_bytes)
+    }
+}
+
+/// A structure with elements behind it, each of which is like a structure: closures, frames, arrays of structures.
+///
+/// The references of an element lie before its bytes. Elements without references lie side by side without gaps; the
+/// others begin at multiples of 8.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tailed {
+    /// What lies before the elements.
+    pub head: Structure,
+    /// What an element has.
+    pub element: Structure,
+}
+
+impl Tailed {
+    /// Where the references of the head begin: behind the length.
+    const HEAD: usize = ELEMENTS;
+
+    /// The bytes of the head, and of an element.
+    pub(crate) fn layout(self, slot_bytes: usize) -> (usize, usize) {
+        let slots = |of: Structure| of.references as usize * slot_bytes;
+        let bytes = |of: Structure| of.bytes as usize;
+        let head = (Self::HEAD + slots(self.head)).next_multiple_of(8) + bytes(self.head);
+        let element = match slots(self.element) {
+            0 => bytes(self.element),
+            slots => (slots.next_multiple_of(8) + bytes(self.element)).next_multiple_of(8),
+        };
+        (head.next_multiple_of(8), element)
+    }
+
+    /// The offsets of the references of the head, and of an element.
+    pub(crate) fn offsets(self, slot_bytes: usize) -> [Vec<u32>; 2] {
+        [(self.head, Self::HEAD), (self.element, 0)].map(|(of, start)| {
+            let offset = |index| start as u32 + index * slot_bytes as u32;
+            (0..of.references).map(offset).collect()
+        })
+    }
+}
+
+/// A registered type of objects with elements behind a head. An instance may move, and lies in one piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tail {
+    pub(crate) id: Id,
+    /// Bytes of the head, and of an element.
+    pub(crate) layout: (usize, usize),
+}
+
+impl Tail {
+    /// The size in bytes of an instance with `length` elements, including its header.
+    pub fn size(&self, length: u32) -> usize {
+        tailed_bytes(self.layout.0, length, self.layout.1)
     }
 }
 

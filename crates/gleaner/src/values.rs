@@ -11,7 +11,8 @@ use gleaner_plans::scavenge::allocate::Fresh;
 use crate::body::OutOfMemory;
 use crate::elements;
 use crate::new_object::NewObject;
-use crate::scope::{Local, Scope};
+use crate::local::Local;
+use crate::scope::Scope;
 use crate::types::{Array, Id, ReferenceArray, Type};
 
 /// Writes `bytes` and then zeros up to `end`.
@@ -66,7 +67,8 @@ impl<'s> Scope<'s> {
         self.write_slots(object, FIELDS, layout.data as usize, references);
         // SAFETY: the fresh object, from its bytes to its end.
         unsafe { write(object.add(layout.data as usize), bytes, object.add(total)) };
-        Ok(self.local(Value::reference(object)))
+        // SAFETY: nothing is said of the object.
+        unsafe { self.try_local(Value::reference(object)) }
     }
 
     /// Allocates an array with these references.
@@ -87,7 +89,8 @@ impl<'s> Scope<'s> {
         } else {
             self.write_slots(object, elements::fresh_offset(), bytes, references);
         }
-        Ok(self.local(Value::reference(object)))
+        // SAFETY: nothing is said of the object.
+        unsafe { self.try_local(Value::reference(object)) }
     }
 
     /// Allocates an array whose elements are these bytes, as they lie in memory. It panics when the bytes are no whole
@@ -115,7 +118,8 @@ impl<'s> Scope<'s> {
                 write(first, bytes, object.add(total));
             }
         };
-        Ok(self.local(Value::reference(object)))
+        // SAFETY: nothing is said of the object.
+        unsafe { self.try_local(Value::reference(object)) }
     }
 
     /// A new array in `bytes` bytes, all of which are to be written behind its length.

@@ -9,7 +9,8 @@ use super::checks::check_range;
 use super::copied::Copied;
 use super::element::{Element, Number};
 use crate::mutator::Mutator;
-use crate::scope::{Local, Scope};
+use crate::local::Local;
+use crate::scope::Scope;
 
 impl Mutator {
     /// The first of `count` elements, compared bit by bit, in which a range of one array differs from a range of

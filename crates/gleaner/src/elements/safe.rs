@@ -13,7 +13,8 @@ use super::copied::Copied;
 use super::cursor::Cursor;
 use super::element::Number;
 use crate::body::OutOfMemory;
-use crate::scope::{Local, Scope};
+use crate::local::Local;
+use crate::scope::Scope;
 
 impl Scope<'_> {
     /// Sets element `index` of an array of references to `new` if it is `expected`. The result is whether it was.

@@ -29,10 +29,6 @@ use super::checks::Last;
 use super::tally::Tally;
 use super::zeroing::Zeroed;
 
-/// How many locals a mutator can have at a time.
-pub const MOST_LOCALS: usize = 1 << 20;
-const LOCALS_BYTES: usize = MOST_LOCALS * size_of::<Value>();
-
 /// A frame of a shadow stack: `count` values follow it in memory.
 #[derive(Debug)]
 #[repr(C)]
@@ -144,6 +140,8 @@ pub struct Mutator {
     root_visitor: Cell<Option<NonNull<RootVisitorPlace>>>,
     /// Values of the safe interface, from the first; the collector reads `local_count` of them.
     locals: NonNull<Value>,
+    /// How many locals there is room for (option `locals`).
+    pub most_locals: usize,
     /// How many locals are in use.
     pub local_count: Cell<usize>,
     /// For the door's own use.
@@ -224,9 +222,10 @@ impl Mutator {
         base: Address,
         cards: usize,
         (pieces, whole_bytes): (Pieces, usize),
-        stress: u32,
+        (stress, most_locals): (u32, u32),
         root_visitor: NonNull<RootVisitorPlace>,
     ) -> Option<Mutator> {
+        let most_locals = most_locals as usize;
         Some(Mutator {
             tlab: LocalBuffer::default(),
             poll: AtomicU32::new(0),
@@ -237,7 +236,8 @@ impl Mutator {
             anchor: Cell::new(Anchor::default()),
             embedder: Cell::new(ptr::null_mut()),
             root_visitor: Cell::new(Some(root_visitor)),
-            locals: memory::map(LOCALS_BYTES)?.cast(),
+            locals: memory::map(most_locals * size_of::<Value>())?.cast(),
+            most_locals,
             local_count: Cell::new(0),
             door: Cell::new(ptr::null_mut()),
             zeroes: Cell::new(1),
@@ -343,10 +343,10 @@ impl Mutator {
         note(unsafe { &mut *self.zeroed.as_ptr() });
     }
 
-    /// The slot of a local below [`MOST_LOCALS`].
+    /// The slot of a local below `most_locals`, or the end of all slots.
     #[inline(always)]
     pub fn local(&self, index: usize) -> Address {
-        debug_assert!(index < MOST_LOCALS);
+        debug_assert!(index <= self.most_locals);
         Address::of(self.locals.as_ptr()).add(index * size_of::<Value>())
     }
 
@@ -393,7 +393,8 @@ impl Mutator {
 
 impl Drop for Mutator {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped `LOCALS_BYTES` bytes, and nobody uses the mutator any more.
-        unsafe { memory::unmap(self.locals.cast(), LOCALS_BYTES) };
+        let bytes = self.most_locals * size_of::<Value>();
+        // SAFETY: `new` mapped so many bytes, and nobody uses the mutator any more.
+        unsafe { memory::unmap(self.locals.cast(), bytes) };
     }
 }
