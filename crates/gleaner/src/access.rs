@@ -11,10 +11,11 @@ use gleaner_mem::Address;
 use gleaner_mem::header;
 use gleaner_mem::object_model::Shape;
 use gleaner_mem::places::Place;
-use gleaner_mem::slot::Value;
+use gleaner_mem::slot::{Compressed, Value, Wide};
 
 use crate::body::{OutOfMemory, with_heap};
 use crate::elements::Number;
+use crate::fields::Slots;
 use crate::local::{Holds, Index, Local};
 use crate::scope::Scope;
 use crate::types::{ObjectType, Registered};
@@ -98,7 +99,7 @@ impl<'s> Scope<'s> {
         match unsafe { T::reference(self, object, index) } {
             Place::Field(offset) => {
                 // SAFETY: the offset is that of a slot of this object; locals hold what fits.
-                unsafe { self.shared().store_raw(object, offset, value) };
+                unsafe { self.store_in::<T::Slots>(object, offset, value) };
                 Ok(())
             }
             // SAFETY: an array of references that has this element; locals hold what fits, and a scope has only locals.
@@ -114,9 +115,37 @@ impl<'s> Scope<'s> {
         // SAFETY: a local refers to a valid object, of which is known what `T` says.
         match unsafe { T::reference(self, object, index) } {
             // SAFETY: the offset is that of a slot of this object.
-            Place::Field(offset) => unsafe { self.shared().load_raw(object, offset) },
+            Place::Field(offset) => unsafe { self.load_in::<T::Slots>(object, offset) },
             // SAFETY: an array of references that has this element.
             Place::Element(index) => unsafe { self.shared().load_element_raw(object, index) },
+        }
+    }
+
+    /// # Safety
+    /// As for [`Mutator::load_raw`](crate::Mutator::load_raw), and the heap has the slots that `F` says.
+    #[inline(always)]
+    unsafe fn load_in<F: Slots>(&self, object: Address, offset: usize) -> Value {
+        // SAFETY: a slot of the heap's format lies there, as the caller promises.
+        unsafe {
+            match F::BYTES {
+                Some(8) => self.shared().load_in::<Wide>(object, offset),
+                Some(_) => self.shared().load_in::<Compressed>(object, offset),
+                None => self.shared().load_raw(object, offset),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Mutator::store_raw`](crate::Mutator::store_raw), and the heap has the slots that `F` says.
+    #[inline(always)]
+    unsafe fn store_in<F: Slots>(&self, object: Address, offset: usize, value: Value) {
+        // SAFETY: a slot of the heap's format lies there, and the value fits, as the caller promises.
+        unsafe {
+            match F::BYTES {
+                Some(8) => self.shared().store_in::<Wide>(object, offset, value),
+                Some(_) => self.shared().store_in::<Compressed>(object, offset, value),
+                None => self.shared().store_raw(object, offset, value),
+            }
         }
     }
 

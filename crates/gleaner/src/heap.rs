@@ -21,10 +21,11 @@ use gleaner_work::Synchronisation;
 
 use crate::body::{Body, Kind, Shared, with_heap};
 use crate::crew::Helpers;
+use crate::fields::{Fields, Slots};
 use crate::listeners::{Collection, Listeners};
 use crate::members::{Callback, Runs};
 use crate::types::{
-    Array, Elements, Fields, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Tail, Tailed, Type,
+    Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Tail, Tailed, Type,
     TypeError,
 };
 use crate::zeroers::Zeroers;
@@ -185,12 +186,18 @@ impl Heap {
     }
 
     /// Registers a structure whose layout the program knows when it is compiled: see [`Fields`].
-    pub fn fields<const REFERENCES: usize, const BYTES: usize>(
+    ///
+    /// It fails if the heap has other slots than the program knows of: set
+    /// [`Builder::outside_layout`](crate::Builder::outside_layout) where it does.
+    pub fn fields<const REFERENCES: usize, const BYTES: usize, F: Slots>(
         &self,
-    ) -> Result<Fields<REFERENCES, BYTES>, TypeError> {
+    ) -> Result<Fields<REFERENCES, BYTES, F>, TypeError> {
         const { assert!(REFERENCES < MOST_STRUCTURE_BYTES && BYTES < MOST_STRUCTURE_BYTES) };
-        let of = self.structure(Fields::<REFERENCES, BYTES>::STRUCTURE)?;
-        Ok(Fields(of.id))
+        if F::BYTES.is_some_and(|bytes| bytes != self.slot_bytes()) {
+            return Err(TypeError::Slots(self.slot_bytes()));
+        }
+        let of = self.structure(Fields::<REFERENCES, BYTES, F>::STRUCTURE)?;
+        Ok(Fields::new(of.id))
     }
 
     /// Registers a type of objects with elements behind a head.

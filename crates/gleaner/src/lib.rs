@@ -54,6 +54,7 @@ mod crew;
 mod elements;
 mod environment;
 mod fast_paths;
+mod fields;
 mod fork;
 mod guarded;
 mod handle;
@@ -94,6 +95,7 @@ pub use gleaner_plans::scavenge::report::ArrayReport;
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use gleaner_work::Synchronisation;
+pub use fields::{AnySlots, Fields, New, Slots};
 pub use handle::{Ephemeron, Handle, Weak};
 pub use heap::{Heap, StillInUse};
 pub use listeners::{Collection, Event, Phase};
@@ -102,6 +104,6 @@ pub use roles::{Role, set_thread_role};
 pub use local::{Any, FitsInto, Holds, InTail, Index, Local};
 pub use scope::Scope;
 pub use types::{
-    Array, Elements, Fields, ObjectType, ReferenceArray, Registered, Structure, Tail, Tailed, Type,
+    Array, Elements, ObjectType, ReferenceArray, Registered, Structure, Tail, Tailed, Type,
     TypeError,
 };

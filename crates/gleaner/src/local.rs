@@ -10,13 +10,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use gleaner_mem::Address;
-use gleaner_mem::object_model::FIELDS;
 use gleaner_mem::places::Place;
 use gleaner_mem::slot::Value;
 use gleaner_mem::types::TypeTable;
 
 use crate::scope::Scope;
-use crate::types::Fields;
+use crate::fields::{Fields, Slots};
 
 /// A reference, null or a small integer in a scope. A copy of a local denotes the same place. A local cannot leave its
 /// scope:
@@ -42,7 +41,7 @@ use crate::types::Fields;
 ///
 /// ```compile_fail
 /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
-/// # let pair = heap.fields::<2, 0>().unwrap();
+/// # let pair: gleaner::Fields<2, 0> = heap.fields().unwrap();
 /// heap.attach().unwrap().scope(|scope| {
 ///     let known = scope.allocate(pair).unwrap();
 ///     let any = scope.null();
@@ -54,7 +53,7 @@ use crate::types::Fields;
 ///
 /// ```should_panic
 /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
-/// # let pair = heap.fields::<2, 0>().unwrap();
+/// # let pair: gleaner::Fields<2, 0> = heap.fields().unwrap();
 /// heap.attach().unwrap().scope(|scope| {
 ///     let known = scope.allocate(pair).unwrap();
 ///     scope.get(known, 2);
@@ -94,14 +93,14 @@ pub trait Holds: known::Known {}
 pub enum Any {}
 
 impl Holds for Any {}
-impl<const REFERENCES: usize, const BYTES: usize> Holds for Fields<REFERENCES, BYTES> {}
+impl<const REFERENCES: usize, const BYTES: usize, F: Slots> Holds for Fields<REFERENCES, BYTES, F> {}
 
 /// What [`Scope::assign`] may put into a local of `T`.
 pub trait FitsInto<T>: Holds {}
 
 impl<T: Holds> FitsInto<Any> for T {}
-impl<const REFERENCES: usize, const BYTES: usize> FitsInto<Fields<REFERENCES, BYTES>>
-    for Fields<REFERENCES, BYTES>
+impl<const REFERENCES: usize, const BYTES: usize, F: Slots> FitsInto<Self>
+    for Fields<REFERENCES, BYTES, F>
 {
 }
 
@@ -133,6 +132,9 @@ pub(crate) mod known {
 
     /// How the fields of an object are found of which so much is known.
     pub trait Known: Copy + 'static {
+        /// What is known of the slots of the heap.
+        type Slots: Slots;
+
         /// The object that a local with this value refers to. Panics if it is none.
         fn object(value: Value) -> Address;
 
@@ -155,6 +157,8 @@ pub(crate) mod known {
     }
 
     impl Known for Any {
+        type Slots = crate::fields::AnySlots;
+
         #[inline(always)]
         fn object(value: Value) -> Address {
             value.as_object().unwrap_or_else(|| no_object(value))
@@ -180,7 +184,11 @@ pub(crate) mod known {
         }
     }
 
-    impl<const REFERENCES: usize, const BYTES: usize> Known for Fields<REFERENCES, BYTES> {
+    impl<const REFERENCES: usize, const BYTES: usize, F: Slots> Known
+        for Fields<REFERENCES, BYTES, F>
+    {
+        type Slots = F;
+
         #[inline(always)]
         fn object(value: Value) -> Address {
             Address::new(value.bits() as usize)
@@ -188,12 +196,10 @@ pub(crate) mod known {
 
         #[inline(always)]
         unsafe fn reference(scope: &Scope<'_>, object: Address, index: impl super::Index) -> Place {
-            match index.in_structure() {
-                Some(index) if index < REFERENCES => {
-                    Place::Field(FIELDS + index * scope.slot_bytes())
-                }
-                _ => scope.no_reference(object, &index),
-            }
+            let offset = index
+                .in_structure()
+                .and_then(|index| Self::reference(scope.slot_bytes(), index));
+            offset.map_or_else(|| scope.no_reference(object, &index), Place::Field)
         }
 
         #[inline(always)]
@@ -203,12 +209,10 @@ pub(crate) mod known {
             index: impl super::Index,
             bytes: usize,
         ) -> Place {
-            match index.in_structure() {
-                Some(index) if index < BYTES / bytes => {
-                    Place::Field(Self::layout(scope.slot_bytes()).data as usize + index * bytes)
-                }
-                _ => scope.no_item(object, &index, bytes),
-            }
+            let offset = index
+                .in_structure()
+                .and_then(|index| Self::item(scope.slot_bytes(), index, bytes));
+            offset.map_or_else(|| scope.no_item(object, &index, bytes), Place::Field)
         }
     }
 

@@ -19,6 +19,7 @@ use gleaner_plans::scavenge::walk::Found;
 
 use crate::body::{BodyOfMutator, Kind, OutOfMemory, Shared, with_heap};
 use crate::heap::Heap;
+use crate::local::Local;
 use crate::members::{self, Callback, Member, Runs};
 
 /// A thread's use of a heap. A mutator stays on the thread that attached it, and detaches when it is dropped.
@@ -84,8 +85,8 @@ impl Mutator {
         Mutator {
             heap_number: shared.number,
             types: with_heap!(&shared.kind, heap => NonNull::from(&heap.model.types)),
-            first_local: of_plan.local(0),
-            locals_bytes: of_plan.most_locals * size_of::<Value>(),
+            first_local: of_plan.first_local(),
+            locals_bytes: of_plan.locals_end.offset_from(of_plan.first_local()),
             compressed: matches!(shared.kind, Kind::Compressed(_)),
             // SAFETY: the mutator has a reference that is counted until it is dropped.
             shared: unsafe { BodyOfMutator::new(&counted) },
@@ -115,6 +116,29 @@ impl Mutator {
     pub(crate) fn types(&self) -> &TypeTable {
         // SAFETY: the table is a part of the heap, which stays in place and outlives its mutators.
         unsafe { self.types.as_ref() }
+    }
+
+    /// The slot of a local, which is one of this mutator's.
+    #[inline(always)]
+    pub(crate) fn slot_of<T>(&self, local: Local<'_, T>) -> *mut Value {
+        if local.slot.offset_from(self.first_local) >= self.locals_bytes {
+            foreign_local();
+        }
+        local.slot.ptr()
+    }
+
+    /// Bytes of a slot.
+    #[inline(always)]
+    pub(crate) fn slot_bytes(&self) -> usize {
+        if self.compressed { 4 } else { 8 }
+    }
+
+    /// What a local holds.
+    #[inline(always)]
+    pub(crate) fn value_of<T>(&self, local: Local<'_, T>) -> Value {
+        // SAFETY: a slot of this mutator's table, which nobody else uses while the mutator runs; its scope exists, by
+        // its brand.
+        unsafe { self.slot_of(local).read() }
     }
 
     /// Where the record lies.
@@ -300,4 +324,10 @@ impl Drop for Mutator {
         // A heap that ends here takes locks of its own: not under that of the members.
         drop(members::remove(self.member, counted));
     }
+}
+
+#[cold]
+#[inline(never)]
+fn foreign_local() -> ! {
+    panic!("a local of another mutator: locals are used by the mutator whose scope made them")
 }

@@ -24,6 +24,8 @@ use crate::handle::{Ephemeron, Handle, Weak};
 use crate::local::{FitsInto, Holds, Local};
 use crate::mutator::Mutator;
 use crate::new_object::NewObject;
+use crate::fields::{Fields, New, Slots};
+use crate::types::of_heap::{ObjectType as _, Registered as _};
 use crate::types::{Array, Id, ObjectType, ReferenceArray, Tail};
 
 /// Where a mutator works. Its locals live as long as the scope.
@@ -44,15 +46,15 @@ impl Mutator {
 /// Forgets the locals of a scope when it ends, also by a panic.
 struct Locals {
     record: NonNull<Record>,
-    /// How many there were before.
-    before: usize,
+    /// The first that was not in use before.
+    before: Address,
 }
 
 impl Drop for Locals {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the record lasts as long as the mutator, which is borrowed.
-        unsafe { self.record.as_ref() }.local_count.set(self.before);
+        unsafe { self.record.as_ref() }.free_local.set(self.before);
     }
 }
 
@@ -64,7 +66,7 @@ impl<'s> Scope<'s> {
     ) -> R {
         let _locals = Locals {
             record: mutator.record_place(),
-            before: mutator.record().local_count.get(),
+            before: mutator.record().free_local.get(),
         };
         let scope: *mut Mutator = mutator;
         // SAFETY: a scope is its mutator, which is borrowed until `body` returns. Nobody can move either out of the
@@ -149,7 +151,8 @@ impl<'s> Scope<'s> {
     #[inline(always)]
     pub fn room_for_locals(&self, count: usize) -> Result<(), OutOfMemory> {
         let record = self.mutator.record();
-        if count > record.most_locals - record.local_count.get() {
+        let left = record.locals_end.offset_from(record.free_local.get());
+        if count > left / size_of::<Value>() {
             return Err(OutOfMemory::OF_LOCALS);
         }
         Ok(())
@@ -165,14 +168,13 @@ impl<'s> Scope<'s> {
         value: Value,
     ) -> Result<Local<'s, T>, OutOfMemory> {
         let record = self.mutator.record();
-        let count = record.local_count.get();
-        if count >= record.most_locals {
+        let slot = record.free_local.get();
+        if slot == record.locals_end {
             return Err(OutOfMemory::OF_LOCALS);
         }
-        let slot = record.local(count);
         // SAFETY: a slot of the mutator's table, which nobody else uses while the mutator runs.
         unsafe { slot.ptr::<Value>().write(value) };
-        record.local_count.set(count + 1);
+        record.free_local.set(slot.add(size_of::<Value>()));
         // SAFETY: a local from now on, which holds what the caller promises.
         Ok(unsafe { Local::at(slot) })
     }
@@ -199,34 +201,22 @@ impl<'s> Scope<'s> {
     #[cold]
     #[inline(never)]
     fn no_more_locals(&self) -> ! {
-        let most = self.mutator.record().most_locals;
+        let most = self.mutator.locals_bytes / size_of::<Value>();
         panic!(
             "a mutator has at most {most} locals at a time: use nested scopes inside loops, or raise option locals; \
              Scope::room_for_locals returns an error instead"
         )
     }
 
-    /// The slot of a local, which is one of this mutator's.
-    #[inline(always)]
-    fn slot<T>(&self, local: Local<'_, T>) -> *mut Value {
-        let offset = local.slot.offset_from(self.mutator.first_local);
-        if offset >= self.mutator.locals_bytes {
-            foreign_local();
-        }
-        local.slot.ptr()
-    }
-
     #[inline(always)]
     pub(crate) fn value<T>(&self, local: Local<'_, T>) -> Value {
-        // SAFETY: a slot of this mutator's table, which nobody else uses while the mutator runs; its scope exists, by
-        // its brand.
-        unsafe { self.slot(local).read() }
+        self.mutator.value_of(local)
     }
 
     #[inline(always)]
     pub(crate) fn put_value(&mut self, local: Local<'_>, value: Value) {
-        // SAFETY: as in `value`; anything may be put into a local of which nothing is known.
-        unsafe { self.slot(local).write(value) };
+        // SAFETY: as in `value_of`; anything may be put into a local of which nothing is known.
+        unsafe { self.mutator.slot_of(local).write(value) };
     }
 
     #[inline(always)]
@@ -236,7 +226,7 @@ impl<'s> Scope<'s> {
 
     #[inline(always)]
     pub(crate) fn slot_bytes(&self) -> usize {
-        if self.shared().compressed { 4 } else { 8 }
+        self.mutator.slot_bytes()
     }
 
     /// A new local that is null.
@@ -300,8 +290,8 @@ impl<'s> Scope<'s> {
     #[inline(always)]
     pub fn assign<T: Holds>(&mut self, into: Local<'_, T>, from: Local<'_, impl FitsInto<T>>) {
         let value = self.value(from);
-        // SAFETY: a slot of this mutator's table, as in `value`; what `from` holds may be in a local of `T`.
-        unsafe { self.slot(into).write(value) };
+        // SAFETY: a slot of this mutator's table, as in `value_of`; what `from` holds may be in a local of `T`.
+        unsafe { self.mutator.slot_of(into).write(value) };
     }
 
     /// The number of a type, which must be of this heap.
@@ -319,8 +309,40 @@ impl<'s> Scope<'s> {
         let id = of.id();
         let new = NewObject::structure(self.own(id), of.size(self.slot_bytes()));
         // SAFETY: the type is this heap's (`own`), and the size is the type's.
-        let object = unsafe { self.new_object(id.pinned, new, Fresh::Zeroed) }?;
+        let object = unsafe { self.new_object(of.is_pinned(), new, Fresh::Zeroed) }?;
         // SAFETY: an object of the type, of which is known what the type says.
+        unsafe { self.try_local(Value::reference(object)) }
+    }
+
+    /// Allocates an object, and has `fill` write its fields before anybody has it: that costs less than to write them
+    /// afterwards. What `fill` does not write is null and 0.
+    ///
+    /// ```
+    /// # use gleaner::{Fields, Heap, OutOfMemory};
+    /// # let heap = Heap::builder().limit(1 << 20).build().unwrap();
+    /// let pair: Fields<2, 8> = heap.fields().unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let leaf = scope.allocate(pair)?;
+    ///     let top = scope.allocate_filled(pair, |new| {
+    ///         new.set(0, leaf);
+    ///         new.write(0, 7_u64);
+    ///     })?;
+    ///     assert!(scope.get_as(top, 0, pair).is_some() && scope.read_u64(top, 0) == 7);
+    ///     Ok::<(), OutOfMemory>(())
+    /// }).unwrap();
+    /// ```
+    #[inline(always)]
+    pub fn allocate_filled<const REFERENCES: usize, const BYTES: usize, F: Slots>(
+        &mut self,
+        of: Fields<REFERENCES, BYTES, F>,
+        fill: impl FnOnce(&mut New<'_, REFERENCES, BYTES, F>),
+    ) -> Result<Local<'s, Fields<REFERENCES, BYTES, F>>, OutOfMemory> {
+        let new = NewObject::structure(self.own(of.id()), of.size(self.slot_bytes()));
+        // SAFETY: the type is this heap's (`own`), and the size is the type's. A scope holds references in locals alone.
+        let object = unsafe { self.mutator.allocate_raw(new, Fresh::Zeroed) }?;
+        // SAFETY: a fresh object of the type, and nothing collects while the mutator is borrowed.
+        fill(&mut unsafe { New::of(&self.mutator, object) });
+        // SAFETY: an object of the type.
         unsafe { self.try_local(Value::reference(object)) }
     }
 
@@ -542,12 +564,6 @@ impl<'s> Scope<'s> {
     pub fn collect(&mut self, everything: bool) {
         self.mutator().collect(everything);
     }
-}
-
-#[cold]
-#[inline(never)]
-fn foreign_local() -> ! {
-    panic!("a local of another mutator: locals are used by the mutator whose scope made them")
 }
 
 #[cold]

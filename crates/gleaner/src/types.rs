@@ -62,13 +62,9 @@ impl ObjectType for Type {
     type Known = Any;
 }
 
-impl<const REFERENCES: usize, const BYTES: usize> ObjectType for Fields<REFERENCES, BYTES> {
-    type Known = Fields<REFERENCES, BYTES>;
-}
-
 /// What the traits promise inside of this crate.
 pub(crate) mod of_heap {
-    use super::{Fields, Type, TypeId};
+    use super::{Type, TypeId};
 
     /// The number of a type, and of the heap that it belongs to.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +85,9 @@ pub(crate) mod of_heap {
     pub trait ObjectType: Copy {
         /// The size in bytes of an instance, including its header, in the type's heap.
         fn size(self, slot_bytes: usize) -> usize;
+
+        /// Whether instances never move.
+        fn is_pinned(self) -> bool;
     }
 
     impl ObjectType for Type {
@@ -96,39 +95,32 @@ pub(crate) mod of_heap {
         fn size(self, _: usize) -> usize {
             self.layout.total
         }
-    }
 
-    impl<const REFERENCES: usize, const BYTES: usize> ObjectType for Fields<REFERENCES, BYTES> {
         #[inline(always)]
-        fn size(self, slot_bytes: usize) -> usize {
-            // Two constants to choose from, and not one number to compute.
-            if slot_bytes == 8 {
-                const { Self::layout(8).total }
-            } else {
-                const { Self::layout(4).total }
-            }
+        fn is_pinned(self) -> bool {
+            self.id.pinned
         }
     }
 }
 
 /// Declares what all registered types can do.
 macro_rules! registered {
-    ($([$($parameters:tt)*] $name:ty, $field:tt;)+) => { $(
-        impl $($parameters)* Registered for $name {}
+    ($($name:ident, $field:tt;)+) => { $(
+        impl Registered for $name {}
 
-        impl $($parameters)* of_heap::Registered for $name {
+        impl of_heap::Registered for $name {
             #[inline(always)]
             fn id(self) -> Id {
                 self.$field
             }
         }
 
-        impl $($parameters)* $name {
+        impl $name {
             /// The same type, but its objects never move. Allocating them costs more. An object of more than 16 KB
             /// never moves in any case. Of an array in pieces, the spine is the object, and it is smaller than the
             /// array.
             #[must_use]
-            pub fn pinned(mut self) -> Self {
+            pub fn pinned(mut self) -> $name {
                 self.$field.pinned = true;
                 self
             }
@@ -142,11 +134,10 @@ macro_rules! registered {
 }
 
 registered! {
-    [] Type, id;
-    [<const REFERENCES: usize, const BYTES: usize>] Fields<REFERENCES, BYTES>, 0;
-    [] Tail, id;
-    [] ReferenceArray, 0;
-    [] Array, 0;
+    Type, id;
+    Tail, id;
+    ReferenceArray, 0;
+    Array, 0;
 }
 
 /// A registered structure of one heap.
@@ -160,46 +151,6 @@ impl Type {
     /// The size in bytes of an instance, including its header.
     pub fn size(&self) -> usize {
         self.layout.total
-    }
-}
-
-/// A registered structure whose layout the compiler of the program knows: `REFERENCES` references and `BYTES` bytes. An
-/// access to a [`Local`](crate::Local) of it costs what it does in the raw layer: its type and index are checked when
-/// the program is compiled. [`Heap::fields`](crate::Heap::fields) registers it.
-///
-/// ```
-/// use gleaner::{Fields, Heap, Local, OutOfMemory, Scope};
-///
-/// type Pair = Fields<2, 8>;
-///
-/// fn number_of(scope: &Scope<'_>, pair: Local<'_, Pair>) -> u64 {
-///     scope.read_u64(pair, 0)
-/// }
-///
-/// let heap = Heap::builder().limit(1 << 20).build().unwrap();
-/// let pair: Pair = heap.fields().unwrap();
-/// heap.attach().unwrap().scope(|scope| {
-///     let [one, other] = [scope.allocate(pair)?, scope.allocate(pair)?];
-///     scope.write_u64(other, 0, 7)?;
-///     scope.set(one, 1, other)?;
-///     let found = scope.get_as(one, 1, pair).expect("a pair");
-///     assert_eq!(number_of(scope, found), 7);
-///     Ok::<(), OutOfMemory>(())
-/// }).unwrap();
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fields<const REFERENCES: usize, const BYTES: usize>(pub(crate) Id);
-
-impl<const REFERENCES: usize, const BYTES: usize> Fields<REFERENCES, BYTES> {
-    /// The structure.
-    pub(crate) const STRUCTURE: Structure = Structure {
-        references: REFERENCES as u32,
-        bytes: BYTES as u32,
-    };
-
-    #[inline(always)]
-    pub(crate) const fn layout(slot_bytes: usize) -> Layout {
-        Self::STRUCTURE.layout(slot_bytes)
     }
 }
 

@@ -1,8 +1,6 @@
 //! Allocation with all fields given, in the safe layer: nothing is zeroed first (invariant I2 allows it, since every
 //! field is written before the object is anybody's).
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use gleaner_mem::Address;
 use gleaner_mem::object_model::{FIELDS, array_bytes};
 use gleaner_mem::slot::Value;
@@ -21,14 +19,15 @@ use crate::types::{Array, Id, ReferenceArray, Type};
 /// The range is memory of a fresh object of the calling mutator.
 unsafe fn write(start: Address, bytes: &[u8], end: Address) {
     debug_assert!(bytes.len() <= end.offset_from(start));
-    for (index, byte) in bytes.iter().enumerate() {
-        // SAFETY: a byte of the fresh object, as the caller promises; atomic, since any thread that gets the object
-        // reads it so.
-        unsafe { &*start.add(index).ptr::<AtomicU8>() }.store(*byte, Ordering::Relaxed);
-    }
     let rest = start.add(bytes.len());
-    // SAFETY: the rest of the range, up to `end`, is the fresh object's, too.
-    unsafe { rest.ptr::<u8>().write_bytes(0, end.offset_from(rest)) };
+    // SAFETY: the bytes, and the rest of the range up to `end`, are the fresh object's. No other thread has it before
+    // the slot is stored that leads to it, which releases what is written here.
+    unsafe {
+        start
+            .ptr::<u8>()
+            .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        rest.ptr::<u8>().write_bytes(0, end.offset_from(rest));
+    }
 }
 
 impl<'s> Scope<'s> {

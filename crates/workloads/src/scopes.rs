@@ -75,10 +75,8 @@ fn run(
 impl Forest {
     #[inline(always)]
     fn node<'s>(&mut self, scope: &mut Scope<'s>) -> Result<Local<'s, Node>, OutOfMemory> {
-        let node = scope.allocate(self.types.node)?;
         self.next = self.next.wrapping_add(1);
-        scope.write_u32(node, 0, self.next)?;
-        Ok(node)
+        scope.allocate_filled(self.types.node, |new| new.write(0, self.next))
     }
 
     /// From the root down: gives `node` two subtrees.
@@ -126,10 +124,12 @@ impl Forest {
         scope.returning(|scope| {
             let left = self.bottom_up(scope, height - 1)?;
             let right = self.bottom_up(scope, height - 1)?;
-            let node = self.node(scope)?;
-            scope.set(node, 0, left)?;
-            scope.set(node, 1, right)?;
-            Ok(node)
+            self.next = self.next.wrapping_add(1);
+            scope.allocate_filled(self.types.node, |new| {
+                new.write(0, self.next);
+                new.set(0, left);
+                new.set(1, right);
+            })
         })
     }
 

@@ -5,6 +5,7 @@ use std::slice;
 
 use gleaner_mem::Address;
 
+use super::bytes;
 use super::checks::check_range;
 use super::copied::Copied;
 use super::element::{Element, Number};
@@ -34,28 +35,46 @@ impl Mutator {
             let length = unsafe { self.length_raw(array) };
             check_range("a comparison of", length, index, count);
         }
+        let offsets = [index << log2, other_index << log2];
+        let differ = |one: Address, other: Address, bytes: usize| {
+            // SAFETY: `bytes` bytes lie at both places, which no other thread writes, as the caller promises.
+            let [one, other] =
+                [one, other].map(|at| unsafe { slice::from_raw_parts(at.ptr::<u8>(), bytes) });
+            (one != other).then(|| {
+                let equal = one.iter().zip(other).take_while(|(one, other)| one == other);
+                equal.count()
+            })
+        };
+        // SAFETY: the arrays have these ranges, which was checked.
+        let found = unsafe { self.differing_byte([one, other], offsets, count << log2, differ) };
+        found.map(|byte| byte >> log2)
+    }
+
+    /// The first of so many bytes from these offsets on in which two arrays differ, as `differ` says of two places.
+    ///
+    /// # Safety
+    /// Valid references to arrays that have these bytes.
+    unsafe fn differing_byte(
+        &self,
+        [one, other]: [Address; 2],
+        [from, other_from]: [usize; 2],
+        all: usize,
+        differ: impl Fn(Address, Address, usize) -> Option<usize>,
+    ) -> Option<usize> {
         // SAFETY: valid references, as the caller promises.
         let (one, other) = unsafe { (self.runs(one), self.runs(other)) };
-        let all = count << log2;
         let mut done = 0;
         while done < all {
-            // SAFETY: the arrays have these ranges, which was checked, and no other thread writes them.
+            // SAFETY: the arrays have these ranges, as the caller promises.
             let (mine, theirs, bytes) = unsafe {
-                let mine = one.in_one_part((index << log2) + done, all - done);
-                let theirs = other.in_one_part((other_index << log2) + done, mine.bytes);
+                let mine = one.in_one_part(from + done, all - done);
+                let theirs = other.in_one_part(other_from + done, mine.bytes);
                 (mine.at, theirs.at, theirs.bytes)
             };
-            if mine != theirs {
-                // SAFETY: `bytes` bytes lie at both places.
-                let [mine, theirs] = [mine, theirs]
-                    .map(|at| unsafe { slice::from_raw_parts(at.ptr::<u8>(), bytes) });
-                if mine != theirs {
-                    let equal = mine
-                        .iter()
-                        .zip(theirs)
-                        .take_while(|(one, other)| one == other);
-                    return Some((done + equal.count()) >> log2);
-                }
+            if mine != theirs
+                && let Some(equal) = differ(mine, theirs, bytes)
+            {
+                return Some(done + equal);
             }
             done += bytes;
         }
@@ -105,7 +124,12 @@ impl Scope<'_> {
         // SAFETY: arrays of elements of this size, which have these ranges.
         unsafe {
             match log2 {
-                0 => self.first_difference::<u8>(ranges, count),
+                0 => {
+                    let [one, other] = ranges;
+                    let differ = |one, other, bytes| bytes::first_difference(one, other, bytes);
+                    self.shared()
+                        .differing_byte([one.0, other.0], [one.1, other.1], count, differ)
+                }
                 1 => self.first_difference::<u16>(ranges, count),
                 2 => self.first_difference::<u32>(ranges, count),
                 _ => self.first_difference::<u64>(ranges, count),

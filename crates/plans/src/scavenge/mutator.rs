@@ -138,12 +138,12 @@ pub struct Mutator {
     /// The visitor of what lies behind the anchor; `None` once the roots are forgotten. It is the heap's, and outlives
     /// the record.
     root_visitor: Cell<Option<NonNull<RootVisitorPlace>>>,
-    /// Values of the safe interface, from the first; the collector reads `local_count` of them.
+    /// Values of the safe interface, from the first; the collector reads those below `free_local`.
     locals: NonNull<Value>,
-    /// How many locals there is room for (option `locals`).
-    pub most_locals: usize,
-    /// How many locals are in use.
-    pub local_count: Cell<usize>,
+    /// The first that is not in use.
+    pub free_local: Cell<Address>,
+    /// Where they end (option `locals`).
+    pub locals_end: Address,
     /// For the door's own use.
     pub door: Cell<*mut ()>,
     /// Allocations until the next collection under `stress`.
@@ -225,7 +225,8 @@ impl Mutator {
         (stress, most_locals): (u32, u32),
         root_visitor: NonNull<RootVisitorPlace>,
     ) -> Option<Mutator> {
-        let most_locals = most_locals as usize;
+        let locals_bytes = most_locals as usize * size_of::<Value>();
+        let locals: NonNull<Value> = memory::map(locals_bytes)?.cast();
         Some(Mutator {
             tlab: LocalBuffer::default(),
             poll: AtomicU32::new(0),
@@ -236,9 +237,9 @@ impl Mutator {
             anchor: Cell::new(Anchor::default()),
             embedder: Cell::new(ptr::null_mut()),
             root_visitor: Cell::new(Some(root_visitor)),
-            locals: memory::map(most_locals * size_of::<Value>())?.cast(),
-            most_locals,
-            local_count: Cell::new(0),
+            locals,
+            free_local: Cell::new(Address::of(locals.as_ptr())),
+            locals_end: Address::of(locals.as_ptr()).add(locals_bytes),
             door: Cell::new(ptr::null_mut()),
             zeroes: Cell::new(1),
             windows: Cell::new(0),
@@ -343,11 +344,9 @@ impl Mutator {
         note(unsafe { &mut *self.zeroed.as_ptr() });
     }
 
-    /// The slot of a local below `most_locals`, or the end of all slots.
-    #[inline(always)]
-    pub fn local(&self, index: usize) -> Address {
-        debug_assert!(index <= self.most_locals);
-        Address::of(self.locals.as_ptr()).add(index * size_of::<Value>())
+    /// The slot of the first local.
+    pub fn first_local(&self) -> Address {
+        Address::of(self.locals.as_ptr())
     }
 
     /// The mutator has no roots from now on: its stack may be gone, and so may the frames on it.
@@ -355,7 +354,7 @@ impl Mutator {
         self.frames.set(ptr::null_mut());
         self.anchor.set(Anchor::default());
         self.root_visitor.set(None);
-        self.local_count.set(0);
+        self.free_local.set(self.first_local());
     }
 
     /// Visits each root slot, all of them wide.
@@ -363,8 +362,10 @@ impl Mutator {
     /// # Safety
     /// The mutator is stopped, or it is the caller; and nobody sets the heap's root visitor meanwhile.
     pub unsafe fn visit_roots(&self, mut visit: impl FnMut(Address)) {
-        for index in 0..self.local_count.get() {
-            visit(self.local(index));
+        let mut local = self.first_local();
+        while local < self.free_local.get() {
+            visit(local);
+            local = local.add(size_of::<Value>());
         }
         let mut frame = self.frames.get();
         while !frame.is_null() {
@@ -393,7 +394,7 @@ impl Mutator {
 
 impl Drop for Mutator {
     fn drop(&mut self) {
-        let bytes = self.most_locals * size_of::<Value>();
+        let bytes = self.locals_end.offset_from(self.first_local());
         // SAFETY: `new` mapped so many bytes, and nobody uses the mutator any more.
         unsafe { memory::unmap(self.locals.cast(), bytes) };
     }
