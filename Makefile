@@ -282,6 +282,7 @@ test-miri: export MIRIFLAGS := -Zmiri-permissive-provenance
 test-miri:
 	$(CARGO) +nightly miri test $(CARGO_FLAGS) -p gleaner-base --lib -- events::line options
 	$(CARGO) +nightly miri test $(CARGO_FLAGS) -p gleaner-mem --lib -- header::tests slot::tests
+	$(CARGO) +nightly miri test $(CARGO_FLAGS) -p gleaner --lib -- elements::bytes
 
 test-conformance: test-conformance-stock test-conformance-gleaner
 

@@ -271,10 +271,7 @@ impl<'s> Scope<'s> {
     #[cold]
     #[inline(never)]
     fn no_length(&self, object: Address) -> ! {
-        panic!(
-            "the length of an object that has {}",
-            self.describe(object)
-        )
+        panic!("the length of an object that has {}", self.describe(object))
     }
 }
 

@@ -188,9 +188,13 @@ impl<'a, const REFERENCES: usize, const BYTES: usize, F: Slots> New<'a, REFERENC
     /// Writes item `index` of the size of `number` among the bytes.
     #[inline(always)]
     pub fn write<N: Number>(&mut self, index: usize, number: N) {
-        let offset = Fields::<REFERENCES, BYTES, F>::item(self.mutator.slot_bytes(), index, N::BYTES);
+        let offset =
+            Fields::<REFERENCES, BYTES, F>::item(self.mutator.slot_bytes(), index, N::BYTES);
         let Some(offset) = offset else {
-            panic!("item {index} of {} bytes of a new object that has {BYTES} bytes", N::BYTES);
+            panic!(
+                "item {index} of {} bytes of a new object that has {BYTES} bytes",
+                N::BYTES
+            );
         };
         // SAFETY: such an item lies there. It is aligned; a number needs no base.
         unsafe { N::write_at(self.object.add(offset), Address::NULL, number) };

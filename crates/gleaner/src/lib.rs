@@ -85,6 +85,7 @@ pub use build_error::BuildError;
 pub use builder::Builder;
 pub use elements::{Cursor, Number};
 pub use environment::OutsideLayout;
+pub use fields::{AnySlots, Fields, New, Slots};
 pub use gleaner_base::options::{
     Crew, Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue,
     TraceOrder, Zeroing,
@@ -95,13 +96,12 @@ pub use gleaner_plans::scavenge::report::ArrayReport;
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use gleaner_work::Synchronisation;
-pub use fields::{AnySlots, Fields, New, Slots};
 pub use handle::{Ephemeron, Handle, Weak};
 pub use heap::{Heap, StillInUse};
 pub use listeners::{Collection, Event, Phase};
+pub use local::{Any, FitsInto, Holds, InTail, Index, Local};
 pub use mutator::Mutator;
 pub use roles::{Role, set_thread_role};
-pub use local::{Any, FitsInto, Holds, InTail, Index, Local};
 pub use scope::Scope;
 pub use types::{
     Array, Elements, ObjectType, ReferenceArray, Registered, Structure, Tail, Tailed, Type,

@@ -14,8 +14,8 @@ use gleaner_mem::places::Place;
 use gleaner_mem::slot::Value;
 use gleaner_mem::types::TypeTable;
 
-use crate::scope::Scope;
 use crate::fields::{Fields, Slots};
+use crate::scope::Scope;
 
 /// A reference, null or a small integer in a scope. A copy of a local denotes the same place. A local cannot leave its
 /// scope:
@@ -184,9 +184,7 @@ pub(crate) mod known {
         }
     }
 
-    impl<const REFERENCES: usize, const BYTES: usize, F: Slots> Known
-        for Fields<REFERENCES, BYTES, F>
-    {
+    impl<const REFERENCES: usize, const BYTES: usize, F: Slots> Known for Fields<REFERENCES, BYTES, F> {
         type Slots = F;
 
         #[inline(always)]
@@ -228,8 +226,12 @@ pub(crate) mod known {
         ///
         /// # Safety
         /// As for [`TypeTable::item_place`].
-        unsafe fn item_place(self, types: &TypeTable, object: Address, bytes: usize)
-        -> Option<Place>;
+        unsafe fn item_place(
+            self,
+            types: &TypeTable,
+            object: Address,
+            bytes: usize,
+        ) -> Option<Place>;
 
         /// The number of what is named, if a structure can have it.
         fn in_structure(self) -> Option<usize>;

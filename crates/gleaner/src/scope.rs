@@ -8,6 +8,7 @@
 //! what an access needs of the mutator is found by one reference that nothing else has.
 
 use std::marker::PhantomData;
+use std::mem;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -20,11 +21,11 @@ use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::walk::Found;
 
 use crate::body::{OutOfMemory, Shared, with_heap};
+use crate::fields::{Fields, New, Slots};
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::local::{FitsInto, Holds, Local};
 use crate::mutator::Mutator;
 use crate::new_object::NewObject;
-use crate::fields::{Fields, New, Slots};
 use crate::types::of_heap::{ObjectType as _, Registered as _};
 use crate::types::{Array, Id, ObjectType, ReferenceArray, Tail};
 
@@ -50,6 +51,16 @@ struct Locals {
     before: Address,
 }
 
+impl Locals {
+    #[inline(always)]
+    fn of(mutator: &Mutator) -> Locals {
+        Locals {
+            record: mutator.record_place(),
+            before: mutator.record().free_local.get(),
+        }
+    }
+}
+
 impl Drop for Locals {
     #[inline(always)]
     fn drop(&mut self) {
@@ -64,14 +75,17 @@ impl<'s> Scope<'s> {
         mutator: &mut Mutator,
         body: impl for<'t> FnOnce(&mut Scope<'t>) -> R,
     ) -> R {
-        let _locals = Locals {
-            record: mutator.record_place(),
-            before: mutator.record().free_local.get(),
-        };
+        let _locals = Locals::of(mutator);
+        body(Scope::inner(mutator))
+    }
+
+    /// The scope that a mutator is, of any lifetime: the caller hands it to what takes scopes of all lifetimes.
+    #[inline(always)]
+    fn inner<'t>(mutator: &mut Mutator) -> &mut Scope<'t> {
         let scope: *mut Mutator = mutator;
-        // SAFETY: a scope is its mutator, which is borrowed until `body` returns. Nobody can move either out of the
-        // reference: no other scope has the same lifetime, and a scope by value does not exist.
-        body(unsafe { &mut *scope.cast() })
+        // SAFETY: a scope is its mutator, which stays borrowed. Nobody can move either out of the reference: no other
+        // scope has the same lifetime, and a scope by value does not exist.
+        unsafe { &mut *scope.cast() }
     }
 
     #[inline(always)]
@@ -125,9 +139,18 @@ impl<'s> Scope<'s> {
         &mut self,
         body: impl for<'t> FnOnce(&mut Scope<'t>) -> Result<Local<'t, T>, E>,
     ) -> Result<Local<'s, T>, E> {
-        let value = self.nested(|scope| body(scope).map(|local| scope.value(local)))?;
-        // SAFETY: what the local held, of which is known what `T` says; nothing was collected since.
-        Ok(unsafe { self.local_of_known(value) })
+        let locals = Locals::of(&self.mutator);
+        let inner = body(Scope::inner(&mut self.mutator))?;
+        // No other scope has locals of that lifetime: it lies in this one, behind what was in use before.
+        let slot = locals.before;
+        mem::forget(locals);
+        // SAFETY: two slots of this mutator's table. What goes from one to the other is what `T` says.
+        unsafe {
+            slot.ptr::<Value>().write(inner.slot.ptr::<Value>().read());
+            let record = self.mutator.record();
+            record.free_local.set(slot.add(size_of::<Value>()));
+            Ok(Local::at(slot))
+        }
     }
 
     /// Whether this scope may have `count` more locals: an error if they are more than option `locals` lets a mutator
@@ -481,7 +504,11 @@ impl<'s> Scope<'s> {
     }
 
     /// Makes an ephemeron of two objects. `None` when the heap has as many as it can, some four million.
-    pub fn ephemeron(&mut self, key: Local<'_, impl Holds>, value: Local<'_, impl Holds>) -> Option<Ephemeron> {
+    pub fn ephemeron(
+        &mut self,
+        key: Local<'_, impl Holds>,
+        value: Local<'_, impl Holds>,
+    ) -> Option<Ephemeron> {
         let (key, value) = (self.object(key), self.object(value));
         let pair = [key, value].map(Value::reference);
         let shared = Arc::clone(&self.shared().counted);

@@ -1,6 +1,6 @@
 //! Types of objects: what the collector has to know of them, and where the embedder finds its fields.
 
-use gleaner_mem::object_model::{ELEMENTS, FIELDS, TypeId, tailed_bytes};
+use gleaner_mem::object_model::{FIELDS, LENGTH, TypeId, tailed_bytes};
 
 use crate::local::{Any, Holds};
 pub(crate) use of_heap::Id;
@@ -167,8 +167,8 @@ pub struct Tailed {
 }
 
 impl Tailed {
-    /// Where the references of the head begin: behind the length.
-    const HEAD: usize = ELEMENTS;
+    /// Where the references of the head begin: behind the length of 4 bytes.
+    const HEAD: usize = (LENGTH + 4).next_multiple_of(8);
 
     /// The bytes of the head, and of an element.
     pub(crate) fn layout(self, slot_bytes: usize) -> (usize, usize) {

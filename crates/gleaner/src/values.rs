@@ -8,8 +8,8 @@ use gleaner_plans::scavenge::allocate::Fresh;
 
 use crate::body::OutOfMemory;
 use crate::elements;
-use crate::new_object::NewObject;
 use crate::local::Local;
+use crate::new_object::NewObject;
 use crate::scope::Scope;
 use crate::types::{Array, Id, ReferenceArray, Type};
 

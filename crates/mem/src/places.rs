@@ -115,9 +115,7 @@ impl TypeTable {
         let (record, start) = unsafe { self.element_behind_head(object, element) }?;
         let first = behind(record.offsets().1, 1 << record.log2, 0);
         let offset = start + item_in(first..record.rest as usize, index, bytes)?;
-        offset
-            .is_multiple_of(bytes)
-            .then_some(Place::Field(offset))
+        offset.is_multiple_of(bytes).then_some(Place::Field(offset))
     }
 
     /// The record of an object with a tail, and where an element begins; `None` for other objects, and past the last.
@@ -260,7 +258,10 @@ mod tests {
             };
             assert_eq!(in_tail(0, 0), (Some(Field(32)), Some(Field(40))));
             assert_eq!(in_tail(1, 0), (Some(Field(48)), Some(Field(56))));
-            assert_eq!([in_tail(1, 1), in_tail(2, 0), in_tail(usize::MAX, 0)], [(None, None); 3]);
+            assert_eq!(
+                [in_tail(1, 1), in_tail(2, 0), in_tail(usize::MAX, 0)],
+                [(None, None); 3]
+            );
             // Elements of 3 bytes: only some pairs of bytes are aligned.
             let packed = Shape::Tailed {
                 head: 16,
@@ -271,7 +272,10 @@ mod tests {
             is(packed, 4);
             // SAFETY: as before.
             let pair = |element| unsafe { types.tail_item_place(object, element, 0, 2) };
-            assert_eq!([0, 1, 2].map(pair), [Some(Field(16)), None, Some(Field(22))]);
+            assert_eq!(
+                [0, 1, 2].map(pair),
+                [Some(Field(16)), None, Some(Field(22))]
+            );
             is(Shape::References, 3);
             assert_eq!(in_tail(0, 0), (None, None));
         }

@@ -106,13 +106,24 @@ mod tests {
     }
 
     fn numbered(count: usize) -> Vec<u8> {
-        (0..count).map(|index| (index * 7 + index / 256) as u8).collect()
+        (0..count)
+            .map(|index| (index * 7 + index / 256) as u8)
+            .collect()
     }
 
     #[test]
     fn copies_are_what_copies_of_slices_are() {
         for count in lengths() {
-            for (from, to) in [(0, 0), (0, 1), (1, 0), (3, 20), (20, 3), (0, 128), (150, 5), (0, count)] {
+            for (from, to) in [
+                (0, 0),
+                (0, 1),
+                (1, 0),
+                (3, 20),
+                (20, 3),
+                (0, 128),
+                (150, 5),
+                (0, count),
+            ] {
                 let mut bytes = numbered(count + from.max(to) + 1);
                 let mut expected = bytes.clone();
                 expected.copy_within(from..from + count, to);
@@ -129,7 +140,10 @@ mod tests {
         for count in lengths() {
             let one = numbered(count);
             let mut other = [vec![0], one.clone()].concat();
-            let [at, beside] = [Address::of(one.as_ptr().cast_mut()), Address::of(&raw mut other[0])];
+            let [at, beside] = [
+                Address::of(one.as_ptr().cast_mut()),
+                Address::of(&raw mut other[0]),
+            ];
             // SAFETY: so many bytes lie at both places, which nobody else uses.
             let differs = || unsafe { first_difference(at, beside.add(1), count) };
             assert_eq!(differs(), None, "{count} bytes");

@@ -1,16 +1,17 @@
 //! Comparisons of many elements at once, of arrays in pieces run by run: arraylets that both arrays share are equal
 //! without a look at them.
 
+use std::ops::Range;
 use std::slice;
 
 use gleaner_mem::Address;
 
 use super::bytes;
-use super::checks::check_range;
+use super::checks::{check_range, count_of};
 use super::copied::Copied;
 use super::element::{Element, Number};
-use crate::mutator::Mutator;
 use crate::local::Local;
+use crate::mutator::Mutator;
 use crate::scope::Scope;
 
 impl Mutator {
@@ -41,7 +42,10 @@ impl Mutator {
             let [one, other] =
                 [one, other].map(|at| unsafe { slice::from_raw_parts(at.ptr::<u8>(), bytes) });
             (one != other).then(|| {
-                let equal = one.iter().zip(other).take_while(|(one, other)| one == other);
+                let equal = one
+                    .iter()
+                    .zip(other)
+                    .take_while(|(one, other)| one == other);
                 equal.count()
             })
         };
@@ -93,9 +97,9 @@ impl Mutator {
 }
 
 impl Scope<'_> {
-    /// The first of `count` elements, compared bit by bit, in which a range of one array differs from a range of
-    /// another. It is counted from the start of the ranges. `None` if the ranges are equal. If another mutator writes
-    /// an element meanwhile, either value is compared.
+    /// The first element of a range of one array, compared bit by bit, that differs from that of another array, whose
+    /// elements from `other_index` on are compared. It is counted from the start of the range. `None` if all are equal.
+    /// If another mutator writes an element meanwhile, either value is compared.
     ///
     /// ```
     /// # use gleaner::{Elements, Heap};
@@ -103,18 +107,20 @@ impl Scope<'_> {
     /// let words = heap.array(Elements::Words).unwrap();
     /// heap.attach().unwrap().scope(|scope| {
     ///     let [one, other] = [scope.allocate_array(words, 10)?, scope.allocate_array(words, 10)?];
-    ///     assert_eq!(scope.compare_elements((one, 0), (other, 0), 10), None);
+    ///     assert_eq!(scope.compare_elements(one, 0..10, other, 0), None);
     ///     scope.write_elements(one, 7, &[1_u32])?;
-    ///     assert_eq!(scope.compare_elements((one, 5), (other, 1), 5), Some(2));
+    ///     assert_eq!(scope.compare_elements(one, 5..10, other, 1), Some(2));
     ///     Ok::<(), gleaner::OutOfMemory>(())
     /// }).unwrap();
     /// ```
     pub fn compare_elements(
         &self,
-        (one, index): (Local<'_>, usize),
-        (other, other_index): (Local<'_>, usize),
-        count: usize,
+        one: Local<'_>,
+        range: Range<usize>,
+        other: Local<'_>,
+        other_index: usize,
     ) -> Option<usize> {
+        let (index, count) = (range.start, count_of(&range));
         for (array, index) in [(one, index), (other, other_index)] {
             check_range("a comparison of", self.length(array), index, count);
         }

@@ -3,13 +3,14 @@
 //!
 //! There are no windows here: another mutator may write any array at any time, which no slice allows.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
 
 use super::bytes;
-use super::checks::{check_range, kind};
+use super::checks::{check_range, count_of, kind};
 use super::copied::Copied;
 use super::cursor::Cursor;
 use super::element::Number;
@@ -142,17 +143,17 @@ impl Scope<'_> {
         unsafe { self.mutator().write_shared(object, index, from) }
     }
 
-    /// Copies `count` elements from index `from_index` of one array to index `to_index` of the same or another array.
-    /// The ranges may overlap. Both arrays are of references, or both have elements of the same size. Like an
-    /// allocation, this may collect, and it fails when there is no memory.
+    /// Copies a range of elements of one array to those from index `to_index` on of the same or another array, whose
+    /// elements may overlap with the range. Both arrays are of references, or both have elements of the same size. Like
+    /// an allocation, this may collect, and it fails when there is no memory.
     pub fn copy_elements(
         &mut self,
         from: Local<'_>,
-        from_index: usize,
+        range: Range<usize>,
         to: Local<'_>,
         to_index: usize,
-        count: usize,
     ) -> Result<(), OutOfMemory> {
+        let (from_index, count) = (range.start, count_of(&range));
         let (log2, to_log2) = (self.element(from), self.element(to));
         assert!(
             log2 == to_log2,
