@@ -16,9 +16,11 @@ use gleaner_mem::slot::{Compressed, Value, Wide};
 use crate::body::{OutOfMemory, with_heap};
 use crate::elements::Number;
 use crate::fields::Slots;
-use crate::local::{Holds, Index, Local};
+use crate::index::Index;
+use crate::known::{Holds, ObjectType};
+use crate::local::Local;
 use crate::scope::Scope;
-use crate::types::{ObjectType, Registered};
+use crate::types::Registered;
 
 impl<'s> Scope<'s> {
     /// A new local that holds reference `index` of an object.
@@ -95,8 +97,7 @@ impl<'s> Scope<'s> {
         value: Value,
     ) -> Result<(), OutOfMemory> {
         let object = self.object(object);
-        // SAFETY: a local refers to a valid object, of which is known what `T` says.
-        match unsafe { T::reference(self, object, index) } {
+        match self.reference::<T>(object, index) {
             Place::Field(offset) => {
                 // SAFETY: the offset is that of a slot of this object; locals hold what fits.
                 unsafe { self.store_in::<T::Slots>(object, offset, value) };
@@ -109,11 +110,26 @@ impl<'s> Scope<'s> {
         }
     }
 
+    /// Where a reference of an object lies of which is known what `T` says.
+    #[inline(always)]
+    fn reference<T: Holds>(&self, object: Address, index: impl Index) -> Place {
+        // SAFETY: a local refers to a valid object, of which is known what its type says.
+        let place = unsafe { T::reference(self.shared(), object, index) };
+        place.unwrap_or_else(|| self.no_reference(object, &index))
+    }
+
+    /// Where an item of an object lies of which is known what `T` says.
+    #[inline(always)]
+    fn item<T: Holds>(&self, object: Address, index: impl Index, bytes: usize) -> Place {
+        // SAFETY: a local refers to a valid object, of which is known what its type says.
+        let place = unsafe { T::item(self.shared(), object, index, bytes) };
+        place.unwrap_or_else(|| self.no_item(object, &index, bytes))
+    }
+
     #[inline(always)]
     fn read_slot<T: Holds>(&self, object: Local<'_, T>, index: impl Index) -> Value {
         let object = self.object(object);
-        // SAFETY: a local refers to a valid object, of which is known what `T` says.
-        match unsafe { T::reference(self, object, index) } {
+        match self.reference::<T>(object, index) {
             // SAFETY: the offset is that of a slot of this object.
             Place::Field(offset) => unsafe { self.load_in::<T::Slots>(object, offset) },
             // SAFETY: an array of references that has this element.
@@ -152,8 +168,7 @@ impl<'s> Scope<'s> {
     #[inline(always)]
     fn read<N: Number, T: Holds>(&self, object: Local<'_, T>, index: impl Index) -> N {
         let object = self.object(object);
-        // SAFETY: a local refers to a valid object, of which is known what `T` says.
-        match unsafe { T::item(self, object, index, N::BYTES) } {
+        match self.item::<T>(object, index, N::BYTES) {
             // SAFETY: such an item lies there. It is aligned; a number needs no base.
             Place::Field(offset) => unsafe { N::read_at(object.add(offset), Address::NULL) },
             // SAFETY: an array of such numbers that has this element.
@@ -169,8 +184,7 @@ impl<'s> Scope<'s> {
         number: N,
     ) -> Result<(), OutOfMemory> {
         let object = self.object(object);
-        // SAFETY: a local refers to a valid object, of which is known what `T` says.
-        match unsafe { T::item(self, object, index, N::BYTES) } {
+        match self.item::<T>(object, index, N::BYTES) {
             Place::Field(offset) => {
                 // SAFETY: such an item lies there. It is aligned; a number needs no base.
                 unsafe { N::write_at(object.add(offset), Address::NULL, number) };
@@ -252,7 +266,7 @@ impl<'s> Scope<'s> {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn no_reference(&self, object: Address, index: &dyn fmt::Display) -> ! {
+    fn no_reference(&self, object: Address, index: &dyn fmt::Display) -> ! {
         panic!(
             "reference {index} of an object that has {}",
             self.describe(object)
@@ -261,7 +275,7 @@ impl<'s> Scope<'s> {
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn no_item(&self, object: Address, index: &dyn fmt::Display, bytes: usize) -> ! {
+    fn no_item(&self, object: Address, index: &dyn fmt::Display, bytes: usize) -> ! {
         panic!(
             "item {index} of {bytes} bytes of an object that has {}",
             self.describe(object)

@@ -45,7 +45,6 @@
 //! Nobody else computes where an element lies (`scripts/check_layers.py`).
 
 mod buffers;
-mod bytes;
 mod checks;
 mod compare;
 mod copied;

@@ -3,14 +3,10 @@
 
 use std::marker::PhantomData;
 
-use gleaner_mem::Address;
 use gleaner_mem::object_model::{FIELDS, TypeId};
-use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
+use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 
-use crate::elements::Number;
-use crate::local::{Holds, Local};
-use crate::mutator::Mutator;
-use crate::types::{Id, Layout, ObjectType, Registered, Structure, of_heap};
+use crate::types::{Id, Layout, Registered, Structure, of_heap};
 
 /// What is known of the slots of a heap when the program is compiled: [`AnySlots`], or a format.
 pub trait Slots: Copy + 'static + format::Format {}
@@ -95,7 +91,7 @@ impl<const REFERENCES: usize, const BYTES: usize, F: Slots> Fields<REFERENCES, B
     }
 
     #[inline(always)]
-    fn layout(slot_bytes: usize) -> Layout {
+    pub(crate) fn layout(slot_bytes: usize) -> Layout {
         // Two constants to choose from, and not numbers to compute.
         if F::BYTES.unwrap_or(slot_bytes) == 8 {
             const { Self::STRUCTURE.layout(8) }
@@ -106,14 +102,14 @@ impl<const REFERENCES: usize, const BYTES: usize, F: Slots> Fields<REFERENCES, B
 
     /// Where reference `index` lies, if there is one.
     #[inline(always)]
-    pub(crate) fn reference(slot_bytes: usize, index: usize) -> Option<usize> {
+    pub(crate) fn reference_offset(slot_bytes: usize, index: usize) -> Option<usize> {
         let slot_bytes = F::BYTES.unwrap_or(slot_bytes);
         (index < REFERENCES).then(|| FIELDS + index * slot_bytes)
     }
 
     /// Where item `index` of `bytes` bytes lies, if there is one.
     #[inline(always)]
-    pub(crate) fn item(slot_bytes: usize, index: usize, bytes: usize) -> Option<usize> {
+    pub(crate) fn item_offset(slot_bytes: usize, index: usize, bytes: usize) -> Option<usize> {
         let start = Self::layout(slot_bytes).data as usize;
         (index < BYTES / bytes).then(|| start + index * bytes)
     }
@@ -124,95 +120,11 @@ impl<const REFERENCES: usize, const BYTES: usize, F: Slots> Registered
 {
 }
 
-impl<const REFERENCES: usize, const BYTES: usize, F: Slots> ObjectType
-    for Fields<REFERENCES, BYTES, F>
-{
-    type Known = Self;
-}
-
 impl<const REFERENCES: usize, const BYTES: usize, F: Slots> of_heap::Registered
     for Fields<REFERENCES, BYTES, F>
 {
     #[inline(always)]
     fn id(self) -> Id {
         self.0
-    }
-}
-
-impl<const REFERENCES: usize, const BYTES: usize, F: Slots> of_heap::ObjectType
-    for Fields<REFERENCES, BYTES, F>
-{
-    #[inline(always)]
-    fn size(self, slot_bytes: usize) -> usize {
-        Self::layout(slot_bytes).total
-    }
-
-    #[inline(always)]
-    fn is_pinned(self) -> bool {
-        false
-    }
-}
-
-/// An object that is being allocated: [`Scope::allocate_filled`](crate::Scope::allocate_filled).
-#[derive(Debug)]
-pub struct New<'a, const REFERENCES: usize, const BYTES: usize, F> {
-    mutator: &'a Mutator,
-    object: Address,
-    slots: PhantomData<F>,
-}
-
-impl<'a, const REFERENCES: usize, const BYTES: usize, F: Slots> New<'a, REFERENCES, BYTES, F> {
-    /// # Safety
-    /// The mutator has just allocated the object, which has these fields and is not pinned, and the heap has such slots.
-    #[inline(always)]
-    pub(crate) unsafe fn of(mutator: &'a Mutator, object: Address) -> Self {
-        New {
-            mutator,
-            object,
-            slots: PhantomData,
-        }
-    }
-
-    /// Sets reference `index` to what a local holds.
-    #[inline(always)]
-    pub fn set(&mut self, index: usize, to: Local<'_, impl Holds>) {
-        let value = self.mutator.value_of(to);
-        let offset = Fields::<REFERENCES, BYTES, F>::reference(self.mutator.slot_bytes(), index);
-        let Some(offset) = offset else {
-            panic!("reference {index} of a new object that has {REFERENCES}");
-        };
-        // SAFETY: a slot of the fresh object, which is young, so no barrier is due; locals hold what fits.
-        unsafe { initialize::<F>(self.mutator, self.object, offset, value) };
-    }
-
-    /// Writes item `index` of the size of `number` among the bytes.
-    #[inline(always)]
-    pub fn write<N: Number>(&mut self, index: usize, number: N) {
-        let offset =
-            Fields::<REFERENCES, BYTES, F>::item(self.mutator.slot_bytes(), index, N::BYTES);
-        let Some(offset) = offset else {
-            panic!(
-                "item {index} of {} bytes of a new object that has {BYTES} bytes",
-                N::BYTES
-            );
-        };
-        // SAFETY: such an item lies there. It is aligned; a number needs no base.
-        unsafe { N::write_at(self.object.add(offset), Address::NULL, number) };
-    }
-}
-
-/// Writes a slot of a fresh object.
-///
-/// # Safety
-/// As for [`Mutator::initialize_in`], in a heap with such slots.
-#[inline(always)]
-unsafe fn initialize<F: Slots>(mutator: &Mutator, object: Address, offset: usize, value: Value) {
-    // SAFETY: a slot of this format lies at the offset of the fresh object, as the caller promises.
-    unsafe {
-        if F::BYTES.unwrap_or(mutator.slot_bytes()) == 8 {
-            mutator.initialize_in::<Wide>(object, offset, value);
-        } else {
-            mutator.initialize_in::<Compressed>(object, offset, value);
-        }
     }
 }

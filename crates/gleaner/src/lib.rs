@@ -55,10 +55,13 @@ mod elements;
 mod environment;
 mod fast_paths;
 mod fields;
+mod filling;
 mod fork;
 mod guarded;
 mod handle;
 mod heap;
+mod index;
+mod known;
 mod listeners;
 mod local;
 mod members;
@@ -85,7 +88,8 @@ pub use build_error::BuildError;
 pub use builder::Builder;
 pub use elements::{Cursor, Number};
 pub use environment::OutsideLayout;
-pub use fields::{AnySlots, Fields, New, Slots};
+pub use fields::{AnySlots, Fields, Slots};
+pub use filling::New;
 pub use gleaner_base::options::{
     Crew, Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue,
     TraceOrder, Zeroing,
@@ -98,12 +102,13 @@ pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use gleaner_work::Synchronisation;
 pub use handle::{Ephemeron, Handle, Weak};
 pub use heap::{Heap, StillInUse};
+pub use index::{InTail, Index};
+pub use known::{FitsInto, Holds, ObjectType};
 pub use listeners::{Collection, Event, Phase};
-pub use local::{Any, FitsInto, Holds, InTail, Index, Local};
+pub use local::{Any, Local};
 pub use mutator::Mutator;
 pub use roles::{Role, set_thread_role};
 pub use scope::Scope;
 pub use types::{
-    Array, Elements, ObjectType, ReferenceArray, Registered, Structure, Tail, Tailed, Type,
-    TypeError,
+    Array, Elements, ReferenceArray, Registered, Structure, Tail, Tailed, Type, TypeError,
 };

@@ -15,19 +15,21 @@ use std::sync::Arc;
 use gleaner_mem::Address;
 use gleaner_mem::object_model::{TypeId, array_bytes};
 use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
-use gleaner_mem::types::TypeTable;
 use gleaner_plans::scavenge::allocate::Fresh;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::walk::Found;
 
 use crate::body::{OutOfMemory, Shared, with_heap};
-use crate::fields::{Fields, New, Slots};
+use crate::fields::{Fields, Slots};
+use crate::filling::New;
 use crate::handle::{Ephemeron, Handle, Weak};
-use crate::local::{FitsInto, Holds, Local};
+use crate::known::at_allocation::ObjectType as _;
+use crate::known::{FitsInto, Holds, ObjectType};
+use crate::local::Local;
 use crate::mutator::Mutator;
 use crate::new_object::NewObject;
-use crate::types::of_heap::{ObjectType as _, Registered as _};
-use crate::types::{Array, Id, ObjectType, ReferenceArray, Tail};
+use crate::types::of_heap::Registered as _;
+use crate::types::{Array, Id, ReferenceArray, Tail};
 
 /// Where a mutator works. Its locals live as long as the scope.
 #[repr(transparent)]
@@ -96,11 +98,6 @@ impl<'s> Scope<'s> {
     #[inline(always)]
     pub(crate) fn shared(&self) -> &Mutator {
         &self.mutator
-    }
-
-    #[inline(always)]
-    pub(crate) fn types(&self) -> &TypeTable {
-        self.mutator.types()
     }
 
     /// Runs `body` with a scope of its own, whose locals are gone afterwards.

@@ -2,7 +2,6 @@
 
 use gleaner_mem::object_model::{FIELDS, LENGTH, TypeId, tailed_bytes};
 
-use crate::local::{Any, Holds};
 pub(crate) use of_heap::Id;
 
 pub use gleaner_mem::object_model::{MOST_STRUCTURE_BYTES, MOST_TYPES, TypeError};
@@ -52,19 +51,9 @@ impl Layout {
 /// A registered type, of any kind.
 pub trait Registered: of_heap::Registered {}
 
-/// A registered type of objects without a length.
-pub trait ObjectType: Registered + of_heap::ObjectType {
-    /// What is known of such an object when the program is compiled.
-    type Known: Holds;
-}
-
-impl ObjectType for Type {
-    type Known = Any;
-}
-
-/// What the traits promise inside of this crate.
+/// What the trait promises inside of this crate.
 pub(crate) mod of_heap {
-    use super::{Type, TypeId};
+    use super::TypeId;
 
     /// The number of a type, and of the heap that it belongs to.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,27 +68,6 @@ pub(crate) mod of_heap {
     pub trait Registered: Copy {
         /// The number, and the heap.
         fn id(self) -> Id;
-    }
-
-    /// A type whose objects have a fixed size.
-    pub trait ObjectType: Copy {
-        /// The size in bytes of an instance, including its header, in the type's heap.
-        fn size(self, slot_bytes: usize) -> usize;
-
-        /// Whether instances never move.
-        fn is_pinned(self) -> bool;
-    }
-
-    impl ObjectType for Type {
-        #[inline(always)]
-        fn size(self, _: usize) -> usize {
-            self.layout.total
-        }
-
-        #[inline(always)]
-        fn is_pinned(self) -> bool {
-            self.id.pinned
-        }
     }
 }
 

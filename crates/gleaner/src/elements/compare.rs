@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::slice;
 
 use gleaner_mem::Address;
+use gleaner_mem::shared_bytes;
 
-use super::bytes;
 use super::checks::{check_range, count_of};
 use super::copied::Copied;
 use super::element::{Element, Number};
@@ -132,7 +132,8 @@ impl Scope<'_> {
             match log2 {
                 0 => {
                     let [one, other] = ranges;
-                    let differ = |one, other, bytes| bytes::first_difference(one, other, bytes);
+                    let differ =
+                        |one, other, bytes| shared_bytes::first_difference(one, other, bytes);
                     self.shared()
                         .differing_byte([one.0, other.0], [one.1, other.1], count, differ)
                 }

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_mem::object_model::element;
+use gleaner_mem::shared_bytes;
 use gleaner_mem::slot::{Compressed, Value, Wide};
 use gleaner_plans::scavenge::arrays::{Contents, Filling};
 
-use super::bytes;
 use super::checks::check_range;
 use super::copied::{Copied, Range};
 use super::element::Element;
@@ -188,7 +188,7 @@ impl Mutator {
             // SAFETY: `bytes` bytes lie at both places, and no other thread uses them, as the caller promises.
             Copied::Numbers(_) => unsafe { from.ptr::<u8>().copy_to(to.ptr(), bytes) },
             // SAFETY: `bytes` bytes lie at both places, and other threads use them byte by byte.
-            Copied::SharedNumbers(0) => unsafe { bytes::copy(from, to, bytes) },
+            Copied::SharedNumbers(0) => unsafe { shared_bytes::copy(from, to, bytes) },
             Copied::SharedNumbers(1) => copy_as!(AtomicU16, Relaxed, Relaxed),
             Copied::SharedNumbers(2) => copy_as!(AtomicU32, Relaxed, Relaxed),
             Copied::SharedNumbers(_) => copy_as!(AtomicU64, Relaxed, Relaxed),

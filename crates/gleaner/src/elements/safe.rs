@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 
 use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
+use gleaner_mem::shared_bytes;
 
-use super::bytes;
 use super::checks::{check_range, count_of, kind};
 use super::copied::Copied;
 use super::cursor::Cursor;
@@ -88,7 +88,7 @@ impl Scope<'_> {
         let near = unsafe { self.shared().near::<T>(object, index, count) };
         if let Some(at) = near.filter(|_| T::BYTES == 1) {
             // SAFETY: a number of one byte, and so many lie there, which others use byte by byte.
-            unsafe { bytes::fill(at, (&raw const number).cast::<u8>().read(), count) };
+            unsafe { shared_bytes::fill(at, (&raw const number).cast::<u8>().read(), count) };
             return Ok(());
         }
         // SAFETY: as before; a scope has only locals.

@@ -11,15 +11,16 @@
 //! block keeps anything in a vector register: those that use wide ones say that all are overwritten, and clear the
 //! upper halves, which would slow down what uses narrow ones.
 
-use std::arch::asm;
+use core::arch::asm;
 
-use gleaner_mem::Address;
+use crate::Address;
+use crate::zero::Processor;
 
 /// Bytes that one turn of a loop over wide vectors takes.
 const BLOCK: usize = 128;
 
 fn has_wide_vectors() -> bool {
-    std::arch::is_x86_feature_detected!("avx2")
+    Processor::detect().avx
 }
 
 /// A loop over blocks with four wide vectors in `ymm0` to `ymm3`: `rsi` and `rdi` lead to the first block, and go on by
@@ -191,16 +192,15 @@ pub unsafe fn equal(one: Address, other: Address, count: usize) -> usize {
                 "vmovdqu ymm1, [rsi + 32]",
                 "vmovdqu ymm2, [rsi + 64]",
                 "vmovdqu ymm3, [rsi + 96]",
-                "vpcmpeqb ymm0, ymm0, [rdi]",
-                "vpcmpeqb ymm1, ymm1, [rdi + 32]",
-                "vpcmpeqb ymm2, ymm2, [rdi + 64]",
-                "vpcmpeqb ymm3, ymm3, [rdi + 96]",
-                "vpand ymm0, ymm0, ymm1",
-                "vpand ymm2, ymm2, ymm3",
-                "vpand ymm0, ymm0, ymm2",
-                "vpmovmskb eax, ymm0",
-                "cmp eax, -1",
-                "jne 3f",
+                "vxorps ymm0, ymm0, [rdi]",
+                "vxorps ymm1, ymm1, [rdi + 32]",
+                "vxorps ymm2, ymm2, [rdi + 64]",
+                "vxorps ymm3, ymm3, [rdi + 96]",
+                "vorps ymm0, ymm0, ymm1",
+                "vorps ymm2, ymm2, ymm3",
+                "vorps ymm0, ymm0, ymm2",
+                "vptest ymm0, ymm0",
+                "jnz 3f",
             );
             done = (blocks - left) * BLOCK;
         }

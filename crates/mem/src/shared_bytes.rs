@@ -5,22 +5,22 @@
 //! bytes, if it does so byte by byte, too, and finds of each byte one of the values that were stored. Nothing is said
 //! of the order of different bytes, and none of them synchronises.
 //!
-//! On x86-64 many of these accesses are one instruction (`vectors.rs`); what that leaves over, and everything on other
-//! machines, under Miri and in models, goes through the loops here. The compiler cannot be told of a vector of atomic
+//! Many of these accesses are one instruction (`vectors.rs`); what that leaves over, and everything under Miri and in
+//! models, goes through the loops here. The compiler cannot be told of a vector of atomic
 //! bytes otherwise: a copy that it makes itself must not race, and an atomic access of eight bytes must not meet one
 //! of a single byte.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 
-use gleaner_mem::Address;
+use crate::Address;
 
-#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+#[cfg(not(any(miri, loom)))]
 mod vectors;
 
 /// No vectors: all is left over.
-#[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
+#[cfg(any(miri, loom))]
 mod vectors {
-    use gleaner_mem::Address;
+    use crate::Address;
 
     pub unsafe fn copy_upward(_: Address, _: Address, _: usize) -> usize {
         0
@@ -95,9 +95,10 @@ pub unsafe fn fill(at: Address, value: u8, count: usize) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     /// Lengths around those of vectors and of blocks of them.
     fn lengths() -> impl Iterator<Item = usize> {
@@ -139,7 +140,7 @@ mod tests {
     fn the_first_difference_is_found_wherever_it_is() {
         for count in lengths() {
             let one = numbered(count);
-            let mut other = [vec![0], one.clone()].concat();
+            let mut other = [[0].as_slice(), &one].concat();
             let [at, beside] = [
                 Address::of(one.as_ptr().cast_mut()),
                 Address::of(&raw mut other[0]),
