@@ -281,7 +281,7 @@ test-mutants-pure:
 test-miri: export MIRIFLAGS := -Zmiri-permissive-provenance
 test-miri:
 	$(CARGO) +nightly miri test $(CARGO_FLAGS) -p gleaner-base --lib -- events::line options
-	$(CARGO) +nightly miri test $(CARGO_FLAGS) -p gleaner-mem --lib -- header::tests slot::tests
+	$(CARGO) +nightly miri test $(CARGO_FLAGS) -p gleaner-mem --lib -- header::tests slot::tests shared_bytes::tests
 
 test-conformance: test-conformance-stock test-conformance-gleaner
 

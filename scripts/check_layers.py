@@ -46,7 +46,7 @@ NO_STD = [name for name, rank in RANKS.items() if rank < 6]
 # The port layer, the door with a C interface, and the two programs.
 LIBC_USERS = {"gleaner-os", "gleaner-libgc", "gleaner-bench", "gleaner-cli"}
 PORT_LAYER = "gleaner-os"
-FREE_PREDICATES = {"test", "loom", "debug_assertions"}
+FREE_PREDICATES = {"test", "loom", "miri", "debug_assertions"}
 COMBINATORS = {"not", "any", "all"}
 NO_STD_LINE = "#![cfg_attr(not(any(test, loom)), no_std)]"
 

@@ -266,6 +266,8 @@ option_table! {
     tenure: u32 = 1, "tenure", Tuning, Precise, Some("ASPLOS 2013, section 2.3"), number(0, 15, "the first one does");
     /// How many bytes a mutator takes at a time to allocate in.
     tlab: usize = 32 << 10, "tlab", Tuning, Precise, Some("ASPLOS 2013, section 2.2"), size(64, "each object by itself");
+    /// How many locals the scopes of a mutator hold at a time, 8 bytes of addresses each. For deep recursion in the Rust crate.
+    locals: u32 = 1 << 20, "locals", User, Precise, None, Accepted::Number { least: 64, most: 1 << 28, power_of_two: false, zero: "" };
     /// How arrays lie in memory: in one piece, or in pieces of one size behind a spine.
     arrays: Arrays = Arrays::Contiguous, "arrays", User, Precise, Some("PLDI 2010, section 7.1.1"), Accepted::Choice(Arrays::NAMES);
     /// Which arrays are cut into pieces. Single types can be excluded, too.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::accesses::Accesses;
+use crate::bulk::Bulk;
 use crate::catalogue::Size;
 use crate::cursors::Cursors;
 use crate::fragmentation::Fragmentation;
@@ -43,6 +44,8 @@ pub enum Command {
     Zeroing(Zeroing),
     /// What one access to an element of an array costs, by the way that it takes
     Accesses(Accesses),
+    /// Bytes of arrays in bulk through the safe layer of the crate against the C library
+    Bulk(Bulk),
     /// Loops with cursors over arrays in pieces against the same loops over arrays in one piece
     Cursors(Cursors),
     /// How large an array can be in a heap full of holes, and how long what is done to it takes

@@ -9,6 +9,7 @@
 mod accesses;
 mod arguments;
 mod arrays;
+mod bulk;
 mod catalogue;
 mod clients;
 mod collections;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Phases(chosen) => phases::run(chosen),
         Command::Zeroing(chosen) => zeroing::run(chosen),
         Command::Accesses(chosen) => accesses::run(chosen),
+        Command::Bulk(chosen) => bulk::run(chosen),
         Command::Cursors(chosen) => cursors::run(chosen),
         Command::Fragmentation(chosen) => fragmentation::run(chosen),
         Command::Pauses(chosen) => pauses::run(chosen),

@@ -16,12 +16,29 @@ use crate::zeroers::Zeroers;
 /// The heap is full: collecting everything did not make enough room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory {
-    /// The size in bytes of the object for which there was no room.
+    /// The size in bytes of the object for which there was no room; 0 if there was none for a local.
     pub bytes: usize,
+}
+
+impl OutOfMemory {
+    /// A mutator has as many locals as it may.
+    pub(crate) const OF_LOCALS: OutOfMemory = OutOfMemory { bytes: 0 };
+
+    /// Whether it is no object for which there was no room, but a local: a mutator has as many as option `locals` says.
+    pub fn is_of_locals(&self) -> bool {
+        *self == OutOfMemory::OF_LOCALS
+    }
 }
 
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_of_locals() {
+            return write!(
+                out,
+                "no room for another local: use nested scopes inside loops, or build the heap with a higher value of \
+                 option locals"
+            );
+        }
         write!(
             out,
             "out of memory: no room for an object of {} bytes after collecting everything; drop what is not needed, \

@@ -182,6 +182,13 @@ impl Builder {
         self
     }
 
+    /// How many locals the scopes of a mutator may hold at a time: 1,048,576 by default. Each takes 8 bytes of
+    /// addresses. Option `locals`.
+    pub fn locals(mut self, most: u32) -> Self {
+        self.options.locals = most;
+        self
+    }
+
     /// The size in bytes of the buffer in which a mutator allocates, its TLAB; 32 KB by default. Option `tlab`.
     pub fn tlab(mut self, bytes: usize) -> Self {
         self.options.tlab = bytes;

@@ -21,10 +21,12 @@ use gleaner_work::Synchronisation;
 
 use crate::body::{Body, Kind, Shared, with_heap};
 use crate::crew::Helpers;
+use crate::fields::{Fields, Slots};
 use crate::listeners::{Collection, Listeners};
 use crate::members::{Callback, Runs};
 use crate::types::{
-    Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Type, TypeError,
+    Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Tail, Tailed, Type,
+    TypeError,
 };
 use crate::zeroers::Zeroers;
 use crate::{fork, members};
@@ -181,6 +183,60 @@ impl Heap {
             references: &references,
         })?;
         Ok(Type { id, layout })
+    }
+
+    /// Registers a structure whose layout the program knows when it is compiled: see [`Fields`].
+    ///
+    /// It fails if the heap has other slots than the program knows of: set
+    /// [`Builder::outside_layout`](crate::Builder::outside_layout) where it does.
+    pub fn fields<const REFERENCES: usize, const BYTES: usize, F: Slots>(
+        &self,
+    ) -> Result<Fields<REFERENCES, BYTES, F>, TypeError> {
+        const { assert!(REFERENCES < MOST_STRUCTURE_BYTES && BYTES < MOST_STRUCTURE_BYTES) };
+        if F::BYTES.is_some_and(|bytes| bytes != self.slot_bytes()) {
+            return Err(TypeError::Slots(self.slot_bytes()));
+        }
+        let of = self.structure(Fields::<REFERENCES, BYTES, F>::STRUCTURE)?;
+        Ok(Fields::new(of.id))
+    }
+
+    /// Registers a type of objects with elements behind a head.
+    ///
+    /// ```
+    /// use gleaner::{Heap, InTail, OutOfMemory, Structure, Tailed};
+    ///
+    /// let heap = Heap::builder().limit(1 << 20).build().unwrap();
+    /// // Code, and captured values with a count each.
+    /// let closure = heap.tailed(Tailed {
+    ///     head: Structure { references: 1, bytes: 0 },
+    ///     element: Structure { references: 1, bytes: 8 },
+    /// }).unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let adder = scope.allocate_tailed(closure, 2)?;
+    ///     let second = InTail { element: 1, index: 0 };
+    ///     scope.set(adder, second, adder)?;
+    ///     scope.write_u64(adder, second, 7)?;
+    ///     let found = scope.get(adder, second);
+    ///     assert!(scope.same(found, adder) && scope.read_u64(found, second) == 7);
+    ///     Ok::<(), OutOfMemory>(())
+    /// }).unwrap();
+    /// ```
+    pub fn tailed(&self, shape: Tailed) -> Result<Tail, TypeError> {
+        let layout = shape.layout(self.slot_bytes());
+        if layout.0 > MOST_STRUCTURE_BYTES {
+            return Err(TypeError::Size(layout.0));
+        }
+        if layout.1 > MOST_STRUCTURE_BYTES {
+            return Err(TypeError::Tail(layout.1));
+        }
+        let [references, element_references] = shape.offsets(self.slot_bytes());
+        let id = self.register_own(Shape::Tailed {
+            head: layout.0,
+            references: &references,
+            element: layout.1,
+            element_references: &element_references,
+        })?;
+        Ok(Tail { id, layout })
     }
 
     /// Registers a type of arrays of references.

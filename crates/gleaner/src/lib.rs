@@ -45,6 +45,7 @@
 //! A collection can stop a mutator only where the mutator allocates or [polls](Scope::poll). Calls that block belong
 //! inside [`Mutator::blocking`]; otherwise every collection waits for them.
 
+mod access;
 mod allocate;
 mod body;
 mod build_error;
@@ -53,11 +54,16 @@ mod crew;
 mod elements;
 mod environment;
 mod fast_paths;
+mod fields;
+mod filling;
 mod fork;
 mod guarded;
 mod handle;
 mod heap;
+mod index;
+mod known;
 mod listeners;
+mod local;
 mod members;
 mod mutator;
 mod new_object;
@@ -82,6 +88,8 @@ pub use build_error::BuildError;
 pub use builder::Builder;
 pub use elements::{Cursor, Number};
 pub use environment::OutsideLayout;
+pub use fields::{AnySlots, Fields, Slots};
+pub use filling::New;
 pub use gleaner_base::options::{
     Crew, Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue,
     TraceOrder, Zeroing,
@@ -94,8 +102,13 @@ pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use gleaner_work::Synchronisation;
 pub use handle::{Ephemeron, Handle, Weak};
 pub use heap::{Heap, StillInUse};
+pub use index::{InTail, Index};
+pub use known::{FitsInto, Holds, ObjectType};
 pub use listeners::{Collection, Event, Phase};
+pub use local::{Any, Local};
 pub use mutator::Mutator;
 pub use roles::{Role, set_thread_role};
-pub use scope::{Local, Scope};
-pub use types::{Array, Elements, ReferenceArray, Structure, Type, TypeError};
+pub use scope::Scope;
+pub use types::{
+    Array, Elements, ReferenceArray, Registered, Structure, Tail, Tailed, Type, TypeError,
+};

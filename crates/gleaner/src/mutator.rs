@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
+use gleaner_mem::slot::Value;
+use gleaner_mem::types::TypeTable;
 use gleaner_plans::scavenge::Totals;
 use gleaner_plans::scavenge::arrays::ArrayCounts;
 use gleaner_plans::scavenge::collect::Extent;
@@ -17,6 +19,7 @@ use gleaner_plans::scavenge::walk::Found;
 
 use crate::body::{BodyOfMutator, Kind, OutOfMemory, Shared, with_heap};
 use crate::heap::Heap;
+use crate::local::Local;
 use crate::members::{self, Callback, Member, Runs};
 
 /// A thread's use of a heap. A mutator stays on the thread that attached it, and detaches when it is dropped.
@@ -31,6 +34,13 @@ pub struct Mutator {
     /// What the collector sees of it. The stopper may write its poll word at any time: no exclusive reference to it.
     record: NonNull<Record>,
     pub(crate) compressed: bool,
+    /// The number of the heap, which its types have.
+    pub(crate) heap_number: u32,
+    /// The types of the heap, which has them in one place.
+    types: NonNull<TypeTable>,
+    /// Where the table of locals begins, and how many bytes it has.
+    pub(crate) first_local: Address,
+    pub(crate) locals_bytes: usize,
     hash_state: u64,
     /// What this thread knows of it: whether it is inside the gate.
     member: NonNull<Member>,
@@ -70,13 +80,18 @@ impl Mutator {
     pub(crate) fn new(shared: &Arc<Shared>, record: NonNull<Record>) -> Mutator {
         shared.mutators.fetch_add(1, Ordering::Relaxed);
         let (member, counted) = members::add(shared, record);
+        // SAFETY: just attached.
+        let of_plan = unsafe { record.as_ref() };
         Mutator {
+            heap_number: shared.number,
+            types: with_heap!(&shared.kind, heap => NonNull::from(&heap.model.types)),
+            first_local: of_plan.first_local(),
+            locals_bytes: of_plan.locals_end.offset_from(of_plan.first_local()),
             compressed: matches!(shared.kind, Kind::Compressed(_)),
             // SAFETY: the mutator has a reference that is counted until it is dropped.
             shared: unsafe { BodyOfMutator::new(&counted) },
             counted,
-            // SAFETY: just attached.
-            hash_state: u64::from(unsafe { record.as_ref() }.number) << 32,
+            hash_state: u64::from(of_plan.number) << 32,
             record,
             member,
             not_send: PhantomData,
@@ -94,6 +109,36 @@ impl Mutator {
         // SAFETY: it exists as long as this. The collector changes its cells only while this thread is in one of its
         // calls, and the poll word is an atomic.
         unsafe { self.record.as_ref() }
+    }
+
+    /// The types of the heap.
+    #[inline(always)]
+    pub(crate) fn types(&self) -> &TypeTable {
+        // SAFETY: the table is a part of the heap, which stays in place and outlives its mutators.
+        unsafe { self.types.as_ref() }
+    }
+
+    /// The slot of a local, which is one of this mutator's.
+    #[inline(always)]
+    pub(crate) fn slot_of<T>(&self, local: Local<'_, T>) -> *mut Value {
+        if local.slot.offset_from(self.first_local) >= self.locals_bytes {
+            foreign_local();
+        }
+        local.slot.ptr()
+    }
+
+    /// Bytes of a slot.
+    #[inline(always)]
+    pub(crate) fn slot_bytes(&self) -> usize {
+        if self.compressed { 4 } else { 8 }
+    }
+
+    /// What a local holds.
+    #[inline(always)]
+    pub(crate) fn value_of<T>(&self, local: Local<'_, T>) -> Value {
+        // SAFETY: a slot of this mutator's table, which nobody else uses while the mutator runs; its scope exists, by
+        // its brand.
+        unsafe { self.slot_of(local).read() }
     }
 
     /// Where the record lies.
@@ -279,4 +324,10 @@ impl Drop for Mutator {
         // A heap that ends here takes locks of its own: not under that of the members.
         drop(members::remove(self.member, counted));
     }
+}
+
+#[cold]
+#[inline(never)]
+fn foreign_local() -> ! {
+    panic!("a local of another mutator: locals are used by the mutator whose scope made them")
 }

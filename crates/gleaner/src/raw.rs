@@ -39,9 +39,10 @@ use gleaner_plans::scavenge::walk::Found;
 use crate::body::{Kind, with_heap};
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::Heap;
+use crate::local::Local;
 use crate::members;
 use crate::mutator::Mutator;
-use crate::scope::{Local, Scope};
+use crate::scope::Scope;
 use crate::types::TypeError;
 
 impl Heap {

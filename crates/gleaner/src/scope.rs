@@ -1,228 +1,379 @@
 //! The safe layer: scopes, and the references in them.
 //!
 //! A [`Local`] is not a reference but the place of one, in a table of roots that the collector updates. It cannot leave
-//! its scope (its lifetime is a brand that no other scope has), so a forgotten root cannot exist. Every access checks
-//! the object's type and the index; a wrong one panics with both.
+//! its scope (its lifetime is a brand that no other scope has), so a forgotten root cannot exist. What is not known of
+//! an object when the program is compiled is checked at each access (`access.rs`); a wrong one panics.
+//!
+//! A scope is its mutator, under a name that lasts as long as the scope does: to enter one takes two instructions, and
+//! what an access needs of the mutator is found by one reference that nothing else has.
 
-use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
+use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
-use gleaner_mem::header;
-use gleaner_mem::object_model::{Place, Shape, TypeId, array_bytes};
-use gleaner_mem::slot::{SlotFormat, Value, Wide};
+use gleaner_mem::object_model::{TypeId, array_bytes};
+use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 use gleaner_plans::scavenge::allocate::Fresh;
-use gleaner_plans::scavenge::mutator::MOST_LOCALS;
+use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::walk::Found;
 
 use crate::body::{OutOfMemory, Shared, with_heap};
-use crate::elements::Number;
+use crate::fields::{Fields, Slots};
+use crate::filling::New;
 use crate::handle::{Ephemeron, Handle, Weak};
+use crate::known::at_allocation::ObjectType as _;
+use crate::known::{FitsInto, Holds, ObjectType};
+use crate::local::Local;
 use crate::mutator::Mutator;
 use crate::new_object::NewObject;
-use crate::types::{Array, Id, ReferenceArray, Type};
-
-/// A reference, null or a small integer in a scope. A copy of a local denotes the same place. A local cannot leave its
-/// scope:
-///
-/// ```compile_fail
-/// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
-/// let mut leaked = None;
-/// heap.attach().unwrap().scope(|scope| leaked = Some(scope.null()));
-/// ```
-///
-/// nor may it go from an inner scope to an outer one:
-///
-/// ```compile_fail
-/// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
-/// heap.attach().unwrap().scope(|scope| {
-///     let mut outer = scope.null();
-///     scope.nested(|scope| outer = scope.null());
-/// });
-/// ```
-#[derive(Clone, Copy)]
-pub struct Local<'s> {
-    slot: Address,
-    /// Locals of outer scopes may stand where those of inner ones are wanted, and never the other way round: an inner
-    /// scope's lifetime is known to nobody outside.
-    brand: PhantomData<&'s ()>,
-}
-
-impl fmt::Debug for Local<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Local({:?})", self.slot)
-    }
-}
+use crate::types::of_heap::Registered as _;
+use crate::types::{Array, Id, ReferenceArray, Tail};
 
 /// Where a mutator works. Its locals live as long as the scope.
+#[repr(transparent)]
 pub struct Scope<'s> {
-    mutator: *mut Mutator,
-    /// How many locals there were before.
-    before: usize,
+    mutator: Mutator,
     brand: PhantomData<fn(&'s ()) -> &'s ()>,
-}
-
-impl Drop for Scope<'_> {
-    fn drop(&mut self) {
-        let before = self.before;
-        self.shared().record().local_count.set(before);
-    }
 }
 
 impl Mutator {
     /// Runs `body` with a scope. The locals of the scope live as long as `body` runs.
+    #[inline]
     pub fn scope<R>(&mut self, body: impl for<'s> FnOnce(&mut Scope<'s>) -> R) -> R {
         Scope::enter(self, body)
     }
 }
 
+/// Forgets the locals of a scope when it ends, also by a panic.
+struct Locals {
+    record: NonNull<Record>,
+    /// The first that was not in use before.
+    before: Address,
+}
+
+impl Locals {
+    #[inline(always)]
+    fn of(mutator: &Mutator) -> Locals {
+        Locals {
+            record: mutator.record_place(),
+            before: mutator.record().free_local.get(),
+        }
+    }
+}
+
+impl Drop for Locals {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: the record lasts as long as the mutator, which is borrowed.
+        unsafe { self.record.as_ref() }.free_local.set(self.before);
+    }
+}
+
 impl<'s> Scope<'s> {
+    #[inline(always)]
     pub(crate) fn enter<R>(
         mutator: &mut Mutator,
         body: impl for<'t> FnOnce(&mut Scope<'t>) -> R,
     ) -> R {
-        let before = mutator.record().local_count.get();
-        let mut scope = Scope {
-            mutator,
-            before,
-            brand: PhantomData,
-        };
-        body(&mut scope)
+        let _locals = Locals::of(mutator);
+        body(Scope::inner(mutator))
     }
 
+    /// The scope that a mutator is, of any lifetime: the caller hands it to what takes scopes of all lifetimes.
+    #[inline(always)]
+    fn inner<'t>(mutator: &mut Mutator) -> &mut Scope<'t> {
+        let scope: *mut Mutator = mutator;
+        // SAFETY: a scope is its mutator, which stays borrowed. Nobody can move either out of the reference: no other
+        // scope has the same lifetime, and a scope by value does not exist.
+        unsafe { &mut *scope.cast() }
+    }
+
+    #[inline(always)]
     pub(crate) fn mutator(&mut self) -> &mut Mutator {
-        // SAFETY: the mutator is borrowed by the function that entered the outermost scope, and inner scopes borrow
-        // outer ones.
-        unsafe { &mut *self.mutator }
+        &mut self.mutator
     }
 
+    #[inline(always)]
     pub(crate) fn shared(&self) -> &Mutator {
-        // SAFETY: the mutator outlives the scope, which borrows it by way of the outermost one.
-        unsafe { &*self.mutator }
+        &self.mutator
     }
 
     /// Runs `body` with a scope of its own, whose locals are gone afterwards.
+    #[inline(always)]
     pub fn nested<R>(&mut self, body: impl for<'t> FnOnce(&mut Scope<'t>) -> R) -> R {
-        Scope::enter(self.mutator(), body)
+        Scope::enter(&mut self.mutator, body)
     }
 
-    #[inline]
-    pub(crate) fn local(&mut self, value: Value) -> Local<'s> {
-        let record = self.shared().record();
-        let count = record.local_count.get();
-        assert!(
-            count < MOST_LOCALS,
-            "a mutator has at most {MOST_LOCALS} locals at a time: use nested scopes inside loops"
-        );
-        let slot = record.local(count);
-        // SAFETY: a slot of the mutator's table.
-        unsafe { Wide::store(slot, Address::NULL, value) };
-        record.local_count.set(count + 1);
-        Local {
-            slot,
-            brand: PhantomData,
+    /// Runs `body` with a scope of its own. What the local that it returns holds goes into a new local of this scope.
+    ///
+    /// ```
+    /// use gleaner::{Fields, Heap, Local, OutOfMemory, Scope};
+    ///
+    /// type Pair = Fields<2, 0>;
+    ///
+    /// /// A pair of new pairs.
+    /// fn tree<'s>(scope: &mut Scope<'s>, pair: Pair) -> Result<Local<'s, Pair>, OutOfMemory> {
+    ///     scope.returning(|scope| {
+    ///         let [left, right] = [scope.allocate(pair)?, scope.allocate(pair)?];
+    ///         let top = scope.allocate(pair)?;
+    ///         scope.set(top, 0, left)?;
+    ///         scope.set(top, 1, right)?;
+    ///         Ok(top)
+    ///     })
+    /// }
+    ///
+    /// let heap = Heap::builder().limit(1 << 20).build().unwrap();
+    /// let pair = heap.fields().unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let top = tree(scope, pair).unwrap();
+    ///     assert!(scope.get_as(top, 1, pair).is_some());
+    /// });
+    /// ```
+    #[inline(always)]
+    pub fn returning<T: Holds, E>(
+        &mut self,
+        body: impl for<'t> FnOnce(&mut Scope<'t>) -> Result<Local<'t, T>, E>,
+    ) -> Result<Local<'s, T>, E> {
+        let locals = Locals::of(&self.mutator);
+        let inner = body(Scope::inner(&mut self.mutator))?;
+        // No other scope has locals of that lifetime: it lies in this one, behind what was in use before.
+        let slot = locals.before;
+        mem::forget(locals);
+        // SAFETY: two slots of this mutator's table. What goes from one to the other is what `T` says.
+        unsafe {
+            slot.ptr::<Value>().write(inner.slot.ptr::<Value>().read());
+            let record = self.mutator.record();
+            record.free_local.set(slot.add(size_of::<Value>()));
+            Ok(Local::at(slot))
         }
     }
 
-    #[inline]
-    pub(crate) fn value(&self, local: Local<'_>) -> Value {
-        let offset = local.slot.offset_from(self.shared().record().local(0));
-        assert!(
-            offset < MOST_LOCALS * size_of::<Value>(),
-            "a local of another mutator: locals are used by the mutator whose scope made them"
-        );
-        // SAFETY: a slot of this mutator's table; its scope exists, by its brand.
-        unsafe { Wide::load(local.slot, Address::NULL) }
+    /// Whether this scope may have `count` more locals: an error if they are more than option `locals` lets a mutator
+    /// have. A function that calls itself asks this once, and makes so many without a panic:
+    ///
+    /// ```
+    /// use gleaner::{Heap, OutOfMemory, Scope};
+    ///
+    /// fn depth(scope: &mut Scope<'_>) -> Result<(), OutOfMemory> {
+    ///     scope.nested(|scope| {
+    ///         scope.room_for_locals(2)?;
+    ///         let [_one, _other] = [scope.null(), scope.null()];
+    ///         depth(scope)
+    ///     })
+    /// }
+    ///
+    /// let heap = Heap::builder().limit(1 << 20).locals(100).build().unwrap();
+    /// let result = heap.attach().unwrap().scope(|scope| depth(scope));
+    /// assert!(result.unwrap_err().is_of_locals());
+    /// ```
+    #[inline(always)]
+    pub fn room_for_locals(&self, count: usize) -> Result<(), OutOfMemory> {
+        let record = self.mutator.record();
+        let left = record.locals_end.offset_from(record.free_local.get());
+        if count > left / size_of::<Value>() {
+            return Err(OutOfMemory::OF_LOCALS);
+        }
+        Ok(())
     }
 
-    #[inline]
-    fn put_value(&mut self, local: Local<'_>, value: Value) {
-        self.value(local);
-        // SAFETY: `value` has checked the slot.
-        unsafe { Wide::store(local.slot, Address::NULL, value) };
+    /// A new local that holds `value`; an error if the scope can have none.
+    ///
+    /// # Safety
+    /// The value is what `T` says.
+    #[inline(always)]
+    pub(crate) unsafe fn try_local<T>(
+        &mut self,
+        value: Value,
+    ) -> Result<Local<'s, T>, OutOfMemory> {
+        let record = self.mutator.record();
+        let slot = record.free_local.get();
+        if slot == record.locals_end {
+            return Err(OutOfMemory::OF_LOCALS);
+        }
+        // SAFETY: a slot of the mutator's table, which nobody else uses while the mutator runs.
+        unsafe { slot.ptr::<Value>().write(value) };
+        record.free_local.set(slot.add(size_of::<Value>()));
+        // SAFETY: a local from now on, which holds what the caller promises.
+        Ok(unsafe { Local::at(slot) })
     }
 
-    #[inline]
-    pub(crate) fn object(&self, local: Local<'_>) -> Address {
-        let value = self.value(local);
-        value.as_object().unwrap_or_else(|| no_object(value))
+    /// As [`Scope::try_local`], with a panic if the scope can have none.
+    ///
+    /// # Safety
+    /// The value is what `T` says.
+    #[inline(always)]
+    pub(crate) unsafe fn local_of_known<T>(&mut self, value: Value) -> Local<'s, T> {
+        // SAFETY: the value is what `T` says, as the caller promises.
+        match unsafe { self.try_local(value) } {
+            Ok(local) => local,
+            Err(_) => self.no_more_locals(),
+        }
     }
 
-    pub(crate) fn shape<R>(&self, object: Address, body: impl FnOnce(Option<Shape<'_>>) -> R) -> R {
-        // SAFETY: a local refers to a valid object.
-        let id = unsafe { header::load(object, Ordering::Relaxed) }.type_id();
-        with_heap!(&self.shared().shared.kind, heap => body(heap.model.shape(id)))
+    #[inline(always)]
+    pub(crate) fn local(&mut self, value: Value) -> Local<'s> {
+        // SAFETY: nothing is said of the value.
+        unsafe { self.local_of_known(value) }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn no_more_locals(&self) -> ! {
+        let most = self.mutator.locals_bytes / size_of::<Value>();
+        panic!(
+            "a mutator has at most {most} locals at a time: use nested scopes inside loops, or raise option locals; \
+             Scope::room_for_locals returns an error instead"
+        )
+    }
+
+    #[inline(always)]
+    pub(crate) fn value<T>(&self, local: Local<'_, T>) -> Value {
+        self.mutator.value_of(local)
+    }
+
+    #[inline(always)]
+    pub(crate) fn put_value(&mut self, local: Local<'_>, value: Value) {
+        // SAFETY: as in `value_of`; anything may be put into a local of which nothing is known.
+        unsafe { self.mutator.slot_of(local).write(value) };
+    }
+
+    #[inline(always)]
+    pub(crate) fn object<T: Holds>(&self, local: Local<'_, T>) -> Address {
+        T::object(self.value(local))
+    }
+
+    #[inline(always)]
     pub(crate) fn slot_bytes(&self) -> usize {
-        if self.shared().compressed { 4 } else { 8 }
+        self.mutator.slot_bytes()
     }
 
     /// A new local that is null.
-    #[inline]
+    #[inline(always)]
     pub fn null(&mut self) -> Local<'s> {
         self.local(Value::NULL)
     }
 
     /// A new local that is a small integer; `None` if the slots of this heap cannot hold it: a wide slot holds 63 bits, a
     /// compressed one 31. Who runs the program may choose that (option `refs`).
+    #[inline]
     pub fn integer(&mut self, number: i64) -> Option<Local<'s>> {
-        let fits = self.shared().fits(number);
-        fits.then(|| self.local(Value::immediate(number)))
+        let value = self.immediate(number)?;
+        Some(self.local(value))
+    }
+
+    /// Sets a local to a small integer. `None`, and the local is what it was, if the slots of this heap cannot hold it.
+    #[inline]
+    #[must_use]
+    pub fn assign_integer(&mut self, into: Local<'_>, number: i64) -> Option<()> {
+        let value = self.immediate(number)?;
+        self.put_value(into, value);
+        Some(())
+    }
+
+    /// Sets a local to null.
+    #[inline(always)]
+    pub fn assign_null(&mut self, into: Local<'_>) {
+        self.put_value(into, Value::NULL);
+    }
+
+    #[inline(always)]
+    fn immediate(&self, number: i64) -> Option<Value> {
+        let fits = if self.shared().compressed {
+            Compressed::fits(number)
+        } else {
+            Wide::fits(number)
+        };
+        fits.then(|| Value::immediate(number))
     }
 
     /// The integer in a local; `None` if the local holds no integer.
-    pub fn as_integer(&self, local: Local<'_>) -> Option<i64> {
+    #[inline]
+    pub fn as_integer(&self, local: Local<'_, impl Holds>) -> Option<i64> {
         self.value(local).as_immediate()
     }
 
     /// Whether a local is null.
-    #[inline]
-    pub fn is_null(&self, local: Local<'_>) -> bool {
+    #[inline(always)]
+    pub fn is_null(&self, local: Local<'_, impl Holds>) -> bool {
         self.value(local).is_null()
     }
 
     /// Whether two locals are the same object, the same integer, or both null.
     #[inline]
-    pub fn same(&self, one: Local<'_>, other: Local<'_>) -> bool {
+    pub fn same(&self, one: Local<'_, impl Holds>, other: Local<'_, impl Holds>) -> bool {
         self.value(one) == self.value(other)
     }
 
-    /// Whether a local refers to an object of that structure.
-    pub fn is_a(&self, local: Local<'_>, of: Type) -> bool {
-        let id = self.own(of.id);
-        self.value(local).as_object().is_some_and(|object| {
-            // SAFETY: a local refers to a valid object.
-            unsafe { self.shared().type_raw(object) == id }
-        })
-    }
-
     /// Sets `into` to what `from` holds.
-    #[inline]
-    pub fn assign(&mut self, into: Local<'_>, from: Local<'_>) {
+    #[inline(always)]
+    pub fn assign<T: Holds>(&mut self, into: Local<'_, T>, from: Local<'_, impl FitsInto<T>>) {
         let value = self.value(from);
-        self.put_value(into, value);
+        // SAFETY: a slot of this mutator's table, as in `value_of`; what `from` holds may be in a local of `T`.
+        unsafe { self.mutator.slot_of(into).write(value) };
     }
 
     /// The number of a type, which must be of this heap.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn own(&self, id: Id) -> TypeId {
-        assert!(
-            id.heap == self.shared().shared.number,
-            "a type of another heap"
-        );
+        if id.heap != self.mutator.heap_number {
+            foreign_type();
+        }
         id.number
     }
 
     /// Allocates an object. Its references are null, and its bytes are 0. The type belongs to this heap.
-    #[inline]
-    pub fn allocate(&mut self, of: Type) -> Result<Local<'s>, OutOfMemory> {
-        let new = NewObject::structure(self.own(of.id), of.layout.total);
+    #[inline(always)]
+    pub fn allocate<T: ObjectType>(&mut self, of: T) -> Result<Local<'s, T::Known>, OutOfMemory> {
+        let id = of.id();
+        let new = NewObject::structure(self.own(id), of.size(self.slot_bytes()));
         // SAFETY: the type is this heap's (`own`), and the size is the type's.
+        let object = unsafe { self.new_object(of.is_pinned(), new, Fresh::Zeroed) }?;
+        // SAFETY: an object of the type, of which is known what the type says.
+        unsafe { self.try_local(Value::reference(object)) }
+    }
+
+    /// Allocates an object, and has `fill` write its fields before anybody has it: that costs less than to write them
+    /// afterwards. What `fill` does not write is null and 0.
+    ///
+    /// ```
+    /// # use gleaner::{Fields, Heap, OutOfMemory};
+    /// # let heap = Heap::builder().limit(1 << 20).build().unwrap();
+    /// let pair: Fields<2, 8> = heap.fields().unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let leaf = scope.allocate(pair)?;
+    ///     let top = scope.allocate_filled(pair, |new| {
+    ///         new.set(0, leaf);
+    ///         new.write(0, 7_u64);
+    ///     })?;
+    ///     assert!(scope.get_as(top, 0, pair).is_some() && scope.read_u64(top, 0) == 7);
+    ///     Ok::<(), OutOfMemory>(())
+    /// }).unwrap();
+    /// ```
+    #[inline(always)]
+    pub fn allocate_filled<const REFERENCES: usize, const BYTES: usize, F: Slots>(
+        &mut self,
+        of: Fields<REFERENCES, BYTES, F>,
+        fill: impl FnOnce(&mut New<'_, REFERENCES, BYTES, F>),
+    ) -> Result<Local<'s, Fields<REFERENCES, BYTES, F>>, OutOfMemory> {
+        let new = NewObject::structure(self.own(of.id()), of.size(self.slot_bytes()));
+        // SAFETY: the type is this heap's (`own`), and the size is the type's. A scope holds references in locals alone.
+        let object = unsafe { self.mutator.allocate_raw(new, Fresh::Zeroed) }?;
+        // SAFETY: a fresh object of the type, and nothing collects while the mutator is borrowed.
+        fill(&mut unsafe { New::of(&self.mutator, object) });
+        // SAFETY: an object of the type.
+        unsafe { self.try_local(Value::reference(object)) }
+    }
+
+    /// Allocates an object with `length` elements behind its head. Its references are null, and its bytes are 0.
+    #[inline]
+    pub fn allocate_tailed(&mut self, of: Tail, length: u32) -> Result<Local<'s>, OutOfMemory> {
+        let new = NewObject::array(self.own(of.id), length, of.size(length));
+        // SAFETY: the type is this heap's (`own`) and one with a length, from which the size follows.
         let object = unsafe { self.new_object(of.id.pinned, new, Fresh::Zeroed) }?;
-        Ok(self.local(Value::reference(object)))
+        // SAFETY: nothing is said of the object.
+        unsafe { self.try_local(Value::reference(object)) }
     }
 
     /// Allocates an object, of a type that may be pinned: then its memory is zeroed anyway.
@@ -248,6 +399,7 @@ impl<'s> Scope<'s> {
     }
 
     /// Allocates an array of references, which are null.
+    #[inline]
     pub fn allocate_references(
         &mut self,
         of: ReferenceArray,
@@ -258,6 +410,7 @@ impl<'s> Scope<'s> {
     }
 
     /// Allocates an array of numbers, which are 0.
+    #[inline]
     pub fn allocate_array(&mut self, of: Array, length: u32) -> Result<Local<'s>, OutOfMemory> {
         self.fresh_array(of.0, length, of.1 as u32)
     }
@@ -297,7 +450,8 @@ impl<'s> Scope<'s> {
                 mutator.allocate_immortal_raw(new)
             }
         }?;
-        Ok(self.local(Value::reference(object)))
+        // SAFETY: nothing is said of the object.
+        unsafe { self.try_local(Value::reference(object)) }
     }
 
     #[inline]
@@ -305,7 +459,8 @@ impl<'s> Scope<'s> {
         let new = NewObject::array(self.own(of), length, array_bytes(length, log2));
         // SAFETY: the type is this heap's (`own`) and one of arrays, and `new.bytes` follows from the length.
         let object = unsafe { self.new_object(of.pinned, new, Fresh::Zeroed) }?;
-        Ok(self.local(Value::reference(object)))
+        // SAFETY: nothing is said of the object.
+        unsafe { self.try_local(Value::reference(object)) }
     }
 
     /// See [`Mutator::walk`].
@@ -313,175 +468,16 @@ impl<'s> Scope<'s> {
         self.mutator().walk(visit);
     }
 
-    /// Where the reference `index` of a structure or an array of references is.
-    #[inline(always)]
-    fn slot(&self, object: Address, index: usize) -> Place {
-        // SAFETY: a local refers to a valid object.
-        let found = with_heap!(&self.shared().shared.kind, heap => unsafe {
-            heap.model.reference_place(object, index)
-        });
-        found.unwrap_or_else(|| self.no_reference(object, index))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn no_reference(&self, object: Address, index: usize) -> ! {
-        panic!(
-            "reference {index} of an object that has {}",
-            self.describe(object)
-        )
-    }
-
-    pub(crate) fn describe(&self, object: Address) -> String {
-        self.shape(object, |shape| match shape {
-            Some(Shape::Structure { bytes, references }) => {
-                format!("{} references in {bytes} bytes", references.len())
-            }
-            Some(Shape::References) => {
-                // SAFETY: this shape is an array.
-                format!("{} elements, references", unsafe {
-                    self.shared().length_raw(object)
-                })
-            }
-            Some(Shape::Primitives { log2 }) => {
-                // SAFETY: this shape is an array.
-                let length = unsafe { self.shared().length_raw(object) };
-                format!("{length} elements of {} bytes", 1 << log2)
-            }
-            Some(Shape::Tailed { head, element, .. }) => {
-                // SAFETY: this shape has a length.
-                let length = unsafe { self.shared().length_raw(object) };
-                format!("{length} elements of {element} bytes behind a head of {head}")
-            }
-            Some(Shape::Traced { .. }) => "a trace function".into(),
-            None => "no type of this heap".into(),
-        })
-    }
-
-    /// A new local that holds reference `index` of a structure or an array.
-    #[inline]
-    pub fn get(&mut self, object: Local<'_>, index: usize) -> Local<'s> {
-        let value = self.read_slot(object, index);
-        self.local(value)
-    }
-
-    /// Sets `into` to reference `index` of a structure or an array.
-    #[inline]
-    pub fn load(&mut self, object: Local<'_>, index: usize, into: Local<'_>) {
-        let value = self.read_slot(object, index);
-        self.put_value(into, value);
-    }
-
-    #[inline]
-    fn read_slot(&self, object: Local<'_>, index: usize) -> Value {
-        let object = self.object(object);
-        match self.slot(object, index) {
-            // SAFETY: the offset is that of a slot of this object.
-            Place::Field(offset) => unsafe { self.shared().load_raw(object, offset) },
-            // SAFETY: an array of references that has this element.
-            Place::Element => unsafe { self.shared().load_element_raw(object, index) },
-        }
-    }
-
-    /// Sets reference `index` of a structure or an array to what `value` holds. A store into an array is like an
-    /// allocation: it may collect, and it fails when there is no memory.
-    #[inline]
-    pub fn set(
-        &mut self,
-        object: Local<'_>,
-        index: usize,
-        value: Local<'_>,
-    ) -> Result<(), OutOfMemory> {
-        let value = self.value(value);
-        let object = self.object(object);
-        match self.slot(object, index) {
-            Place::Field(offset) => {
-                // SAFETY: the offset is that of a slot of this object; locals hold what fits.
-                unsafe { self.shared().store_raw(object, offset, value) };
-                Ok(())
-            }
-            // SAFETY: an array of references that has this element; locals hold what fits, and a scope has only locals.
-            Place::Element => unsafe { self.mutator().store_element_raw(object, index, value) },
-        }
-    }
-
-    /// The number of elements of an array.
-    pub fn length(&self, array: Local<'_>) -> u32 {
-        let object = self.object(array);
-        let is_array = self.shape(object, |shape| {
-            matches!(shape, Some(Shape::References | Shape::Primitives { .. }))
-        });
-        assert!(
-            is_array,
-            "the length of an object that has {}",
-            self.describe(object)
-        );
-        // SAFETY: an array.
-        unsafe { self.shared().length_raw(object) }
-    }
-
-    /// Where item `index` of `bytes` bytes is: in a structure's own bytes, or in an array whose elements have `bytes`
-    /// bytes.
-    #[inline(always)]
-    fn item(&self, object: Address, index: usize, bytes: usize) -> Place {
-        // SAFETY: a local refers to a valid object.
-        let found = with_heap!(&self.shared().shared.kind, heap => unsafe {
-            heap.model.item_place(object, index, bytes)
-        });
-        found.unwrap_or_else(|| self.no_item(object, index, bytes))
-    }
-
-    #[inline(always)]
-    fn read<T: Number>(&self, object: Local<'_>, index: usize) -> T {
-        let object = self.object(object);
-        match self.item(object, index, T::BYTES) {
-            // SAFETY: such an item lies there. It is aligned; a number needs no base.
-            Place::Field(offset) => unsafe { T::read_at(object.add(offset), Address::NULL) },
-            // SAFETY: an array of such numbers that has this element.
-            Place::Element => unsafe { self.shared().load_element_in::<T>(object, index) },
-        }
-    }
-
-    #[inline(always)]
-    fn write<T: Number>(
-        &mut self,
-        object: Local<'_>,
-        index: usize,
-        number: T,
-    ) -> Result<(), OutOfMemory> {
-        let object = self.object(object);
-        match self.item(object, index, T::BYTES) {
-            Place::Field(offset) => {
-                // SAFETY: such an item lies there. It is aligned; a number needs no base.
-                unsafe { T::write_at(object.add(offset), Address::NULL, number) };
-                Ok(())
-            }
-            // SAFETY: an array of such numbers that has this element; a scope has only locals.
-            Place::Element => unsafe {
-                self.mutator().store_element_in::<T>(object, index, number)
-            },
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn no_item(&self, object: Address, index: usize, bytes: usize) -> ! {
-        panic!(
-            "item {index} of {bytes} bytes of an object that has {}",
-            self.describe(object)
-        )
-    }
-
     /// The identity hash of an object. The first call gives the object its hash, which stays the same when the object
     /// moves.
-    pub fn identity_hash(&mut self, object: Local<'_>) -> u32 {
+    pub fn identity_hash(&mut self, object: Local<'_, impl Holds>) -> u32 {
         let object = self.object(object);
         // SAFETY: a local refers to a valid object.
         unsafe { self.mutator().identity_hash_raw(object) }
     }
 
     /// Makes a handle to what a local holds. `None` when the heap has as many handles as it can, some four million.
-    pub fn handle(&mut self, local: Local<'_>) -> Option<Handle> {
+    pub fn handle(&mut self, local: Local<'_, impl Holds>) -> Option<Handle> {
         let (value, shared) = (self.value(local), Arc::clone(&self.shared().counted));
         Handle::create(shared, &[value])
     }
@@ -493,7 +489,7 @@ impl<'s> Scope<'s> {
     }
 
     /// Makes a weak reference to an object. `None` when the heap has as many as it can, some four million.
-    pub fn weak(&mut self, object: Local<'_>) -> Option<Weak> {
+    pub fn weak(&mut self, object: Local<'_, impl Holds>) -> Option<Weak> {
         let (object, shared) = (self.object(object), Arc::clone(&self.shared().counted));
         Weak::create(shared, &[Value::reference(object)])
     }
@@ -505,7 +501,11 @@ impl<'s> Scope<'s> {
     }
 
     /// Makes an ephemeron of two objects. `None` when the heap has as many as it can, some four million.
-    pub fn ephemeron(&mut self, key: Local<'_>, value: Local<'_>) -> Option<Ephemeron> {
+    pub fn ephemeron(
+        &mut self,
+        key: Local<'_, impl Holds>,
+        value: Local<'_, impl Holds>,
+    ) -> Option<Ephemeron> {
         let (key, value) = (self.object(key), self.object(value));
         let pair = [key, value].map(Value::reference);
         let shared = Arc::clone(&self.shared().counted);
@@ -526,7 +526,7 @@ impl<'s> Scope<'s> {
 
     /// Has [`Scope::next_finalizable`] hand out the object once, after nothing refers to it any more. `None` when the
     /// heap has as many finalizers as it can, some four million.
-    pub fn add_finalizer(&mut self, object: Local<'_>) -> Option<()> {
+    pub fn add_finalizer(&mut self, object: Local<'_, impl Holds>) -> Option<()> {
         let object = self.object(object);
         with_heap!(&self.shared().shared.kind, heap => heap.weak.add_finalizer(object))
     }
@@ -579,6 +579,7 @@ impl<'s> Scope<'s> {
     }
 
     /// Stops here while another thread collects.
+    #[inline]
     pub fn poll(&mut self) {
         self.mutator().poll();
     }
@@ -591,41 +592,6 @@ impl<'s> Scope<'s> {
 
 #[cold]
 #[inline(never)]
-fn no_object(value: Value) -> ! {
-    panic!("an access through {value:?}, which refers to no object")
-}
-
-/// Declares a reader and a writer for one size of data. Mutators may race for it: then either value is read.
-macro_rules! data_access {
-    ($($read:ident, $write:ident: $type:ty;)+) => {
-        impl Scope<'_> {
-            $(
-                /// Reads item `index` of this size from the bytes of a structure, or from an array of such elements.
-                #[inline]
-                pub fn $read(&self, object: Local<'_>, index: usize) -> $type {
-                    self.read(object, index)
-                }
-
-                /// Writes item `index` of this size to the bytes of a structure, or to an array of such elements. A
-                /// store into an array is like an allocation: it may collect, and it fails when there is no memory.
-                #[inline]
-                pub fn $write(
-                    &mut self,
-                    object: Local<'_>,
-                    index: usize,
-                    value: $type,
-                ) -> Result<(), OutOfMemory> {
-                    self.write(object, index, value)
-                }
-            )+
-        }
-    };
-}
-
-data_access! {
-    read_u8, write_u8: u8;
-    read_u16, write_u16: u16;
-    read_u32, write_u32: u32;
-    read_u64, write_u64: u64;
-    read_f64, write_f64: f64;
+fn foreign_type() -> ! {
+    panic!("a type of another heap")
 }

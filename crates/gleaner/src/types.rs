@@ -1,6 +1,8 @@
 //! Types of objects: what the collector has to know of them, and where the embedder finds its fields.
 
-use gleaner_mem::object_model::{FIELDS, TypeId};
+use gleaner_mem::object_model::{FIELDS, LENGTH, TypeId, tailed_bytes};
+
+pub(crate) use of_heap::Id;
 
 pub use gleaner_mem::object_model::{MOST_STRUCTURE_BYTES, MOST_TYPES, TypeError};
 
@@ -14,7 +16,8 @@ pub struct Structure {
 }
 
 impl Structure {
-    pub(crate) fn layout(self, slot_bytes: usize) -> Layout {
+    #[inline(always)]
+    pub(crate) const fn layout(self, slot_bytes: usize) -> Layout {
         let data = (FIELDS + self.references as usize * slot_bytes).next_multiple_of(8);
         let total = (data + self.bytes as usize).next_multiple_of(8);
         Layout {
@@ -23,7 +26,7 @@ impl Structure {
             data: data as u32,
             bytes: self.bytes,
             // An object has at least one granule beside its header.
-            total: total.max(16),
+            total: if total < 16 { 16 } else { total },
         }
     }
 }
@@ -45,18 +48,41 @@ impl Layout {
     }
 }
 
-/// The number of a type, and of the heap that it belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Id {
-    pub(crate) heap: u32,
-    pub(crate) number: TypeId,
-    /// Instances never move.
-    pub(crate) pinned: bool,
+/// A registered type, of any kind.
+pub trait Registered: of_heap::Registered {}
+
+/// What the trait promises inside of this crate.
+pub(crate) mod of_heap {
+    use super::TypeId;
+
+    /// The number of a type, and of the heap that it belongs to.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Id {
+        pub(crate) heap: u32,
+        pub(crate) number: TypeId,
+        /// Instances never move.
+        pub(crate) pinned: bool,
+    }
+
+    /// A type with a number in its heap.
+    pub trait Registered: Copy {
+        /// The number, and the heap.
+        fn id(self) -> Id;
+    }
 }
 
 /// Declares what all registered types can do.
 macro_rules! registered {
     ($($name:ident, $field:tt;)+) => { $(
+        impl Registered for $name {}
+
+        impl of_heap::Registered for $name {
+            #[inline(always)]
+            fn id(self) -> Id {
+                self.$field
+            }
+        }
+
         impl $name {
             /// The same type, but its objects never move. Allocating them costs more. An object of more than 16 KB
             /// never moves in any case. Of an array in pieces, the spine is the object, and it is smaller than the
@@ -77,6 +103,7 @@ macro_rules! registered {
 
 registered! {
     Type, id;
+    Tail, id;
     ReferenceArray, 0;
     Array, 0;
 }
@@ -92,6 +119,58 @@ impl Type {
     /// The size in bytes of an instance, including its header.
     pub fn size(&self) -> usize {
         self.layout.total
+    }
+}
+
+/// A structure with elements behind it, each of which is like a structure: closures, frames, arrays of structures.
+///
+/// The references of an element lie before its bytes. Elements without references lie side by side without gaps; the
+/// others begin at multiples of 8.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tailed {
+    /// What lies before the elements.
+    pub head: Structure,
+    /// What an element has.
+    pub element: Structure,
+}
+
+impl Tailed {
+    /// Where the references of the head begin: behind the length of 4 bytes.
+    const HEAD: usize = (LENGTH + 4).next_multiple_of(8);
+
+    /// The bytes of the head, and of an element.
+    pub(crate) fn layout(self, slot_bytes: usize) -> (usize, usize) {
+        let slots = |of: Structure| of.references as usize * slot_bytes;
+        let bytes = |of: Structure| of.bytes as usize;
+        let head = (Self::HEAD + slots(self.head)).next_multiple_of(8) + bytes(self.head);
+        let element = match slots(self.element) {
+            0 => bytes(self.element),
+            slots => (slots.next_multiple_of(8) + bytes(self.element)).next_multiple_of(8),
+        };
+        (head.next_multiple_of(8), element)
+    }
+
+    /// The offsets of the references of the head, and of an element.
+    pub(crate) fn offsets(self, slot_bytes: usize) -> [Vec<u32>; 2] {
+        [(self.head, Self::HEAD), (self.element, 0)].map(|(of, start)| {
+            let offset = |index| start as u32 + index * slot_bytes as u32;
+            (0..of.references).map(offset).collect()
+        })
+    }
+}
+
+/// A registered type of objects with elements behind a head. An instance may move, and lies in one piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tail {
+    pub(crate) id: Id,
+    /// Bytes of the head, and of an element.
+    pub(crate) layout: (usize, usize),
+}
+
+impl Tail {
+    /// The size in bytes of an instance with `length` elements, including its header.
+    pub fn size(&self, length: u32) -> usize {
+        tailed_bytes(self.layout.0, length, self.layout.1)
     }
 }
 

@@ -1,8 +1,6 @@
 //! Allocation with all fields given, in the safe layer: nothing is zeroed first (invariant I2 allows it, since every
 //! field is written before the object is anybody's).
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use gleaner_mem::Address;
 use gleaner_mem::object_model::{FIELDS, array_bytes};
 use gleaner_mem::slot::Value;
@@ -10,8 +8,9 @@ use gleaner_plans::scavenge::allocate::Fresh;
 
 use crate::body::OutOfMemory;
 use crate::elements;
+use crate::local::Local;
 use crate::new_object::NewObject;
-use crate::scope::{Local, Scope};
+use crate::scope::Scope;
 use crate::types::{Array, Id, ReferenceArray, Type};
 
 /// Writes `bytes` and then zeros up to `end`.
@@ -20,14 +19,15 @@ use crate::types::{Array, Id, ReferenceArray, Type};
 /// The range is memory of a fresh object of the calling mutator.
 unsafe fn write(start: Address, bytes: &[u8], end: Address) {
     debug_assert!(bytes.len() <= end.offset_from(start));
-    for (index, byte) in bytes.iter().enumerate() {
-        // SAFETY: a byte of the fresh object, as the caller promises; atomic, since any thread that gets the object
-        // reads it so.
-        unsafe { &*start.add(index).ptr::<AtomicU8>() }.store(*byte, Ordering::Relaxed);
-    }
     let rest = start.add(bytes.len());
-    // SAFETY: the rest of the range, up to `end`, is the fresh object's, too.
-    unsafe { rest.ptr::<u8>().write_bytes(0, end.offset_from(rest)) };
+    // SAFETY: the bytes, and the rest of the range up to `end`, are the fresh object's. No other thread has it before
+    // the slot is stored that leads to it, which releases what is written here.
+    unsafe {
+        start
+            .ptr::<u8>()
+            .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        rest.ptr::<u8>().write_bytes(0, end.offset_from(rest));
+    }
 }
 
 impl<'s> Scope<'s> {
@@ -66,7 +66,8 @@ impl<'s> Scope<'s> {
         self.write_slots(object, FIELDS, layout.data as usize, references);
         // SAFETY: the fresh object, from its bytes to its end.
         unsafe { write(object.add(layout.data as usize), bytes, object.add(total)) };
-        Ok(self.local(Value::reference(object)))
+        // SAFETY: nothing is said of the object.
+        unsafe { self.try_local(Value::reference(object)) }
     }
 
     /// Allocates an array with these references.
@@ -87,7 +88,8 @@ impl<'s> Scope<'s> {
         } else {
             self.write_slots(object, elements::fresh_offset(), bytes, references);
         }
-        Ok(self.local(Value::reference(object)))
+        // SAFETY: nothing is said of the object.
+        unsafe { self.try_local(Value::reference(object)) }
     }
 
     /// Allocates an array whose elements are these bytes, as they lie in memory. It panics when the bytes are no whole
@@ -115,7 +117,8 @@ impl<'s> Scope<'s> {
                 write(first, bytes, object.add(total));
             }
         };
-        Ok(self.local(Value::reference(object)))
+        // SAFETY: nothing is said of the object.
+        unsafe { self.try_local(Value::reference(object)) }
     }
 
     /// A new array in `bytes` bytes, all of which are to be written behind its length.

@@ -14,6 +14,8 @@ pub mod mapped_list;
 pub mod object_bits;
 pub mod object_layout;
 pub mod object_model;
+pub mod places;
+pub mod shared_bytes;
 pub mod side;
 pub mod slot;
 pub mod speculative;

@@ -12,8 +12,6 @@
 
 use core::marker::PhantomData;
 
-use gleaner_base::sync::Ordering;
-
 use crate::Address;
 use crate::header::{self, Header};
 pub use crate::object_layout::{
@@ -25,15 +23,6 @@ use crate::spine::Pieces;
 pub use crate::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 use crate::types::{GAP, PRIMITIVES, REFERENCES, Record, STRUCTURE, TAILED, TRACED, Traced};
 pub use crate::types::{MOST_STRUCTURE_BYTES, MOST_TYPES, Shape, TypeError, TypeId, TypeTable};
-
-/// Where something of an object lies that is named by an index.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// At this offset of a structure.
-    Field(usize),
-    /// It is the element of the array with that index.
-    Element,
-}
 
 /// Makes the `bytes` bytes from `start`, a multiple of 8 and not 0, into fillers.
 ///
@@ -339,59 +328,6 @@ impl<F: SlotFormat> ObjectModel<F> {
         }
     }
 
-    /// Where reference `index` of a structure or an array is; `None` past the last, and for other shapes.
-    ///
-    /// # Safety
-    /// As for [`ObjectModel::size`].
-    #[inline(always)]
-    pub unsafe fn reference_place(&self, object: Address, index: usize) -> Option<Place> {
-        // SAFETY: an object of the heap lies there that has not moved, as asked: its header names a type of this table,
-        // whose record has `count` offsets; only `REFERENCES`, an array, has its length read.
-        unsafe {
-            let record = self.types.record(self.type_of(object));
-            if record.shape == STRUCTURE {
-                (index < record.count as usize)
-                    .then(|| Place::Field(*record.offsets.add(index) as usize))
-            } else if record.shape == REFERENCES {
-                (index < self.length(object) as usize).then_some(Place::Element)
-            } else {
-                None
-            }
-        }
-    }
-
-    /// Where item `index` is, of `bytes` bytes, at most 8: one of those that a structure has behind its references, or an
-    /// element of an array with elements of that size. `None` past the last, and for other shapes.
-    ///
-    /// # Safety
-    /// As for [`ObjectModel::size`].
-    #[inline(always)]
-    pub unsafe fn item_place(&self, object: Address, index: usize, bytes: usize) -> Option<Place> {
-        // SAFETY: an object of the heap lies there that has not moved, as asked: its header names a type of this table;
-        // only `PRIMITIVES`, an array, has its length read.
-        unsafe {
-            let record = self.types.record(self.type_of(object));
-            if record.shape == STRUCTURE {
-                let start = record.rest as usize;
-                // Divided, not multiplied: any index may come.
-                let items = (record.bytes as usize).saturating_sub(start) / bytes;
-                (index < items).then(|| Place::Field(start + index * bytes))
-            } else if record.shape == PRIMITIVES && 1 << record.log2 == bytes {
-                (index < self.length(object) as usize).then_some(Place::Element)
-            } else {
-                None
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`ObjectModel::size`].
-    #[inline(always)]
-    unsafe fn type_of(&self, object: Address) -> TypeId {
-        // SAFETY: an object of the heap or a filler lies there, mapped, as asked.
-        unsafe { header::load(object, Ordering::Relaxed) }.type_id()
-    }
-
     /// What the type is; `None` for the collector's own and unknown ones.
     pub fn shape(&self, id: TypeId) -> Option<Shape<'_>> {
         if id.is_filler() || id.get() >= self.types.count() {
@@ -426,6 +362,7 @@ impl<F: SlotFormat> ObjectModel<F> {
 mod tests {
     use super::*;
     use crate::slot::{Compressed, Wide};
+    use gleaner_base::sync::Ordering;
     use std::vec::Vec;
 
     fn model<F: SlotFormat>() -> ObjectModel<F> {
@@ -470,67 +407,6 @@ mod tests {
         assert_eq!(tailed_bytes(24, u32::MAX, usize::MAX / 2), most);
         assert_eq!(tailed_bytes(usize::MAX - 3, 1, 1), most);
         assert_eq!([0, 1, 8, usize::MAX].map(whole_granules), [0, 8, 8, most]);
-    }
-
-    #[test]
-    fn offsets_of_fields_end_with_the_object() {
-        use Place::{Element, Field};
-
-        fn offsets<F: SlotFormat>() {
-            let model = model::<F>();
-            let (slot, mut place) = (F::BYTES as u32, [0u64; 8]);
-            let object = Address::of(&raw mut place);
-            let is = |shape, length: u32| {
-                let id = model.types.register(shape, F::BYTES).unwrap();
-                // SAFETY: the place is this test's, and large enough.
-                unsafe {
-                    header::store(object, Header::fresh(id));
-                    object.add(LENGTH).ptr::<u32>().write(length);
-                }
-            };
-            let structure = |references| Shape::Structure {
-                bytes: 40,
-                references,
-            };
-            // SAFETY: an object of the model lies there.
-            let reference = |index| unsafe { model.reference_place(object, index) };
-            // SAFETY: `is` wrote the header and the length of an object of the model there.
-            let item = |index, bytes| unsafe { model.item_place(object, index, bytes) };
-
-            // Two slots, the rest is bytes.
-            let two = [8, 8 + slot];
-            is(structure(&two), 0);
-            assert_eq!(
-                [0, 1, 2, usize::MAX].map(reference),
-                [Some(Field(8)), Some(Field(8 + F::BYTES)), None, None]
-            );
-            let data = 8 + 2 * F::BYTES;
-            let words = (40 - data) / 8;
-            assert_eq!(item(0, 8), Some(Field(data)));
-            assert_eq!(item(words - 1, 8), Some(Field(32)));
-            assert_eq!([words, usize::MAX].map(|index| item(index, 8)), [None; 2]);
-            assert_eq!(item(8 * words - 1, 1), Some(Field(39)));
-            assert_eq!(item(8 * words, 1), None);
-            // Bytes before a slot: nothing is known to be data.
-            is(structure(&[16]), 0);
-            assert_eq!((reference(0), item(0, 8)), (Some(Field(16)), None));
-            is(structure(&[]), 0);
-            assert_eq!(
-                (reference(0), item(3, 8), item(4, 8)),
-                (None, Some(Field(32)), None)
-            );
-
-            is(Shape::References, 3);
-            assert_eq!([2, 3].map(reference), [Some(Element), None]);
-            assert_eq!(item(0, F::BYTES), None);
-            is(Shape::Primitives { log2: 1 }, 3);
-            assert_eq!(reference(0), None);
-            assert_eq!([2, 3].map(|index| item(index, 2)), [Some(Element), None]);
-            assert_eq!([1, 4, 8].map(|bytes| item(0, bytes)), [None; 3]);
-            assert_eq!(element(object, 3, 2), object.add(16 + 6));
-        }
-        offsets::<Wide>();
-        offsets::<Compressed>();
     }
 
     #[test]

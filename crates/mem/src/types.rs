@@ -97,6 +97,8 @@ pub enum TypeError {
     Tail(usize),
     /// There are [`MOST_TYPES`] types, or the system gives no more memory.
     Full,
+    /// The heap has slots of this many bytes, and the program was compiled for others.
+    Slots(usize),
     /// This option of the environment changed how objects lie in memory, which the program may not know of.
     Layout(&'static str),
 }
@@ -128,6 +130,11 @@ impl fmt::Display for TypeError {
             TypeError::Full => write!(
                 out,
                 "no room for another type: a heap can have {MOST_TYPES}"
+            ),
+            TypeError::Slots(bytes) => write!(
+                out,
+                "the program was compiled for other slots than those of {bytes} bytes, which option refs gave the heap: \
+                 build the heap with the references that the program knows"
             ),
             TypeError::Layout(option) => write!(
                 out,

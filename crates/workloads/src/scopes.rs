@@ -1,17 +1,20 @@
 //! The trees of [`gcbench`](super::gcbench) through the safe layer: the same objects in the same order, and the same
-//! result. What it takes longer is the price of locals that the collector knows and of checks at every access.
+//! result, and the same calls. What it takes longer is the price of references that only the collector knows: a program
+//! without unsafe code pays it.
 
-use gleaner::{Array, Elements, Heap, Local, Mutator, OutOfMemory, Scope, Structure, Type};
+use gleaner::{Array, Elements, Fields, Heap, Local, Mutator, OutOfMemory, Scope};
 
 use super::random::chained;
 use super::{Own, Prepared, Scale, failed};
 
 type Done = Result<(), OutOfMemory>;
 
+/// Two subtrees, and a number of 4 bytes beside 4 that are not used.
+type Node = Fields<2, 8>;
+
 #[derive(Clone, Copy)]
 struct Types {
-    /// Two subtrees, and a number of 4 bytes beside 4 that are not used.
-    node: Type,
+    node: Node,
     doubles: Array,
 }
 
@@ -23,12 +26,8 @@ struct Forest {
 
 /// Trees of the heights of `gcbench`.
 pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let shape = Structure {
-        references: 2,
-        bytes: 8,
-    };
     let types = Types {
-        node: heap.structure(shape).map_err(failed)?,
+        node: heap.fields().map_err(failed)?,
         doubles: heap.array(Elements::Doubles).map_err(failed)?,
     };
     let (most, length) = scale.of((18, 500_000), (8, 500));
@@ -60,10 +59,7 @@ fn run(
             })?;
         }
         for _ in 0..count {
-            scope.nested(|scope| {
-                let root = scope.null();
-                forest.bottom_up(scope, height, root)
-            })?;
+            scope.nested(|scope| forest.bottom_up(scope, height).map(|_| ()))?;
         }
     }
     assert!(
@@ -71,24 +67,29 @@ fn run(
         "the array is as it was filled"
     );
     let mut sum = 0;
-    let nodes = count(scope, kept, &mut sum);
+    let nodes = forest.count(scope, kept, &mut sum);
     assert_eq!(nodes, (2 << most) - 1, "the tree that stays is whole");
     Ok(nodes ^ sum << 24)
 }
 
 impl Forest {
-    fn node<'s>(&mut self, scope: &mut Scope<'s>) -> Result<Local<'s>, OutOfMemory> {
-        let node = scope.allocate(self.types.node)?;
+    #[inline(always)]
+    fn node<'s>(&mut self, scope: &mut Scope<'s>) -> Result<Local<'s, Node>, OutOfMemory> {
         self.next = self.next.wrapping_add(1);
-        scope.write_u32(node, 0, self.next)?;
-        Ok(node)
+        scope.allocate_filled(self.types.node, |new| new.write(0, self.next))
     }
 
     /// From the root down: gives `node` two subtrees.
-    fn grow(&mut self, scope: &mut Scope<'_>, node: Local<'_>, height: u32) -> Done {
+    #[inline(always)]
+    fn grow(&mut self, scope: &mut Scope<'_>, node: Local<'_, Node>, height: u32) -> Done {
         if height == 0 {
             return Ok(());
         }
+        self.grow_both(scope, node, height)
+    }
+
+    #[inline(never)]
+    fn grow_both(&mut self, scope: &mut Scope<'_>, node: Local<'_, Node>, height: u32) -> Done {
         scope.nested(|scope| {
             let children = [self.node(scope)?, self.node(scope)?];
             for (side, child) in children.into_iter().enumerate() {
@@ -101,37 +102,47 @@ impl Forest {
         })
     }
 
-    /// From the leaves up, into a local of the caller's.
-    fn bottom_up(&mut self, scope: &mut Scope<'_>, height: u32, into: Local<'_>) -> Done {
-        scope.nested(|scope| {
-            let children = [scope.null(), scope.null()];
-            if height > 0 {
-                for child in children {
-                    self.bottom_up(scope, height - 1, child)?;
-                }
-            }
-            let node = self.node(scope)?;
-            if height > 0 {
-                for (side, child) in children.into_iter().enumerate() {
-                    scope.set(node, side, child)?;
-                }
-            }
-            scope.assign(into, node);
-            Ok(())
+    /// From the leaves up.
+    #[inline(always)]
+    fn bottom_up<'s>(
+        &mut self,
+        scope: &mut Scope<'s>,
+        height: u32,
+    ) -> Result<Local<'s, Node>, OutOfMemory> {
+        if height == 0 {
+            return self.node(scope);
+        }
+        self.join(scope, height)
+    }
+
+    #[inline(never)]
+    fn join<'s>(
+        &mut self,
+        scope: &mut Scope<'s>,
+        height: u32,
+    ) -> Result<Local<'s, Node>, OutOfMemory> {
+        scope.returning(|scope| {
+            let left = self.bottom_up(scope, height - 1)?;
+            let right = self.bottom_up(scope, height - 1)?;
+            self.next = self.next.wrapping_add(1);
+            scope.allocate_filled(self.types.node, |new| {
+                new.write(0, self.next);
+                new.set(0, left);
+                new.set(1, right);
+            })
         })
     }
-}
 
-fn count(scope: &mut Scope<'_>, node: Local<'_>, numbers: &mut u64) -> u64 {
-    *numbers = chained(*numbers, u64::from(scope.read_u32(node, 0)));
-    scope.nested(|scope| {
-        let mut nodes = 1;
-        for side in 0..2 {
-            let child = scope.get(node, side);
-            if !scope.is_null(child) {
-                nodes += count(scope, child, numbers);
+    fn count(&self, scope: &mut Scope<'_>, node: Local<'_, Node>, numbers: &mut u64) -> u64 {
+        *numbers = chained(*numbers, u64::from(scope.read_u32(node, 0)));
+        scope.nested(|scope| {
+            let mut nodes = 1;
+            for side in 0..2 {
+                if let Some(child) = scope.get_as(node, side, self.types.node) {
+                    nodes += self.count(scope, child, numbers);
+                }
             }
-        }
-        nodes
-    })
+            nodes
+        })
+    }
 }

@@ -8,6 +8,7 @@ use gleaner_mem::header;
 use gleaner_mem::object_model::{Shape, element};
 use gleaner_plans::scavenge::arrays::Contents;
 
+use super::copied::Copied;
 use super::element::Number;
 use crate::body::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
@@ -26,22 +27,50 @@ impl Mutator {
                 Some(from) => from
                     .ptr::<T>()
                     .copy_to_nonoverlapping(into.as_mut_ptr(), into.len()),
-                None => self.read_runs(array, index, into),
+                None => self.read_runs(array, index, into, Copied::numbers::<T>()),
+            }
+        }
+    }
+
+    /// As [`Mutator::read_elements`], where other threads may use the numbers meanwhile: of each either value is read.
+    ///
+    /// # Safety
+    /// `array` is a valid reference to an array of such numbers, which has as many from `index` on as the buffer.
+    pub(super) unsafe fn read_shared<T: Number>(
+        &self,
+        array: Address,
+        index: usize,
+        into: &mut [T],
+    ) {
+        let copied = Copied::shared_numbers::<T>();
+        // SAFETY: the range lies in the array, as the caller promises.
+        unsafe {
+            match self.near::<T>(array, index, into.len()) {
+                Some(from) => {
+                    let to = Address::of(into.as_mut_ptr());
+                    self.transfer(from, to, size_of_val(into), copied);
+                }
+                None => self.read_runs(array, index, into, copied),
             }
         }
     }
 
     /// # Safety
-    /// As for [`Mutator::read_elements`].
+    /// As for [`Mutator::read_elements`], and the numbers are used meanwhile as `copied` says.
     #[inline(never)]
-    pub(super) unsafe fn read_runs<T: Number>(&self, array: Address, index: usize, into: &mut [T]) {
-        let mut to = into.as_mut_ptr();
+    pub(super) unsafe fn read_runs<T: Number>(
+        &self,
+        array: Address,
+        index: usize,
+        into: &mut [T],
+        copied: Copied,
+    ) {
+        let mut to = Address::of(into.as_mut_ptr());
         // SAFETY: the range lies in the array, as the caller promises; all runs together fill the buffer.
         unsafe {
             self.for_each_run(array, index * T::BYTES, size_of_val(into), |run| {
-                let count = run.bytes / T::BYTES;
-                run.at.ptr::<T>().copy_to_nonoverlapping(to, count);
-                to = to.add(count);
+                self.transfer(run.at, to, run.bytes, copied);
+                to = to.add(run.bytes);
             });
         }
     }
@@ -67,7 +96,35 @@ impl Mutator {
                     .copy_from_nonoverlapping(from.as_ptr(), from.len()),
                 None => {
                     let array = self.fill_stock_for_elements::<T>(array, index, from.len())?;
-                    self.write_runs(array, index, from);
+                    self.write_runs(array, index, from, Copied::numbers::<T>());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Mutator::write_elements`], where other threads may use the numbers meanwhile.
+    ///
+    /// # Safety
+    /// `array` is a valid reference to an array of such numbers, which has as many from `index` on as `from`. Other
+    /// references that this thread holds outside of root slots are not used again.
+    pub(super) unsafe fn write_shared<T: Number>(
+        &mut self,
+        array: Address,
+        index: usize,
+        from: &[T],
+    ) -> Result<(), OutOfMemory> {
+        let copied = Copied::shared_numbers::<T>();
+        // SAFETY: the range lies in the array, as the caller promises.
+        unsafe {
+            match self.near::<T>(array, index, from.len()) {
+                Some(to) => {
+                    let from_bytes = Address::of(from.as_ptr().cast_mut());
+                    self.transfer(from_bytes, to, size_of_val(from), copied);
+                }
+                None => {
+                    let array = self.fill_stock_for_elements::<T>(array, index, from.len())?;
+                    self.write_runs(array, index, from, copied);
                 }
             }
         }
@@ -77,9 +134,15 @@ impl Mutator {
     /// Copies numbers to an array, for which the stock is filled.
     ///
     /// # Safety
-    /// As for [`Mutator::write_elements`].
+    /// As for [`Mutator::write_elements`], and the numbers are used meanwhile as `copied` says.
     #[inline(never)]
-    pub(super) unsafe fn write_runs<T: Number>(&self, array: Address, index: usize, from: &[T]) {
+    pub(super) unsafe fn write_runs<T: Number>(
+        &self,
+        array: Address,
+        index: usize,
+        from: &[T],
+        copied: Copied,
+    ) {
         let mut rest = from;
         // SAFETY: the range lies in the array, as the caller promises; the stock is filled for it.
         unsafe {
@@ -89,9 +152,10 @@ impl Mutator {
                 if run.zero && these.iter().all(|&number| T::is_zero(number)) {
                     return;
                 }
-                let at = self.untaint_run(array, run, Contents::Primitives, self.filling(run));
-                at.ptr::<T>()
-                    .copy_from_nonoverlapping(these.as_ptr(), these.len());
+                let filling = self.filling(run, copied);
+                let at = self.untaint_run(array, run, Contents::Primitives, filling);
+                let these = Address::of(these.as_ptr().cast_mut());
+                self.transfer(these, at, run.bytes, copied);
             });
         }
     }

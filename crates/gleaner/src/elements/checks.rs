@@ -1,5 +1,7 @@
 //! What does an array have? Mistakes are refused by a panic whose message says it.
 
+use std::ops::Range;
+
 use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
 
@@ -15,6 +17,17 @@ pub(super) fn check_range(what: &str, length: u32, index: usize, count: usize) {
         "{what} {} at {index} of an array of {length}",
         elements(count)
     );
+}
+
+/// How many elements a range has.
+#[inline]
+pub(super) fn count_of(range: &Range<usize>) -> usize {
+    let (start, end) = (range.start, range.end);
+    assert!(
+        start <= end,
+        "a range of elements from {start} that ends at {end}"
+    );
+    end - start
 }
 
 /// `count` elements, in words for a message.

@@ -1,15 +1,18 @@
 //! Comparisons of many elements at once, of arrays in pieces run by run: arraylets that both arrays share are equal
 //! without a look at them.
 
+use std::ops::Range;
 use std::slice;
 
 use gleaner_mem::Address;
+use gleaner_mem::shared_bytes;
 
-use super::checks::check_range;
+use super::checks::{check_range, count_of};
 use super::copied::Copied;
 use super::element::{Element, Number};
+use crate::local::Local;
 use crate::mutator::Mutator;
-use crate::scope::{Local, Scope};
+use crate::scope::Scope;
 
 impl Mutator {
     /// The first of `count` elements, compared bit by bit, in which a range of one array differs from a range of
@@ -33,28 +36,49 @@ impl Mutator {
             let length = unsafe { self.length_raw(array) };
             check_range("a comparison of", length, index, count);
         }
+        let offsets = [index << log2, other_index << log2];
+        let differ = |one: Address, other: Address, bytes: usize| {
+            // SAFETY: `bytes` bytes lie at both places, which no other thread writes, as the caller promises.
+            let [one, other] =
+                [one, other].map(|at| unsafe { slice::from_raw_parts(at.ptr::<u8>(), bytes) });
+            (one != other).then(|| {
+                let equal = one
+                    .iter()
+                    .zip(other)
+                    .take_while(|(one, other)| one == other);
+                equal.count()
+            })
+        };
+        // SAFETY: the arrays have these ranges, which was checked.
+        let found = unsafe { self.differing_byte([one, other], offsets, count << log2, differ) };
+        found.map(|byte| byte >> log2)
+    }
+
+    /// The first of so many bytes from these offsets on in which two arrays differ, as `differ` says of two places.
+    ///
+    /// # Safety
+    /// Valid references to arrays that have these bytes.
+    unsafe fn differing_byte(
+        &self,
+        [one, other]: [Address; 2],
+        [from, other_from]: [usize; 2],
+        all: usize,
+        differ: impl Fn(Address, Address, usize) -> Option<usize>,
+    ) -> Option<usize> {
         // SAFETY: valid references, as the caller promises.
         let (one, other) = unsafe { (self.runs(one), self.runs(other)) };
-        let all = count << log2;
         let mut done = 0;
         while done < all {
-            // SAFETY: the arrays have these ranges, which was checked, and no other thread writes them.
+            // SAFETY: the arrays have these ranges, as the caller promises.
             let (mine, theirs, bytes) = unsafe {
-                let mine = one.in_one_part((index << log2) + done, all - done);
-                let theirs = other.in_one_part((other_index << log2) + done, mine.bytes);
+                let mine = one.in_one_part(from + done, all - done);
+                let theirs = other.in_one_part(other_from + done, mine.bytes);
                 (mine.at, theirs.at, theirs.bytes)
             };
-            if mine != theirs {
-                // SAFETY: `bytes` bytes lie at both places.
-                let [mine, theirs] = [mine, theirs]
-                    .map(|at| unsafe { slice::from_raw_parts(at.ptr::<u8>(), bytes) });
-                if mine != theirs {
-                    let equal = mine
-                        .iter()
-                        .zip(theirs)
-                        .take_while(|(one, other)| one == other);
-                    return Some((done + equal.count()) >> log2);
-                }
+            if mine != theirs
+                && let Some(equal) = differ(mine, theirs, bytes)
+            {
+                return Some(done + equal);
             }
             done += bytes;
         }
@@ -73,9 +97,9 @@ impl Mutator {
 }
 
 impl Scope<'_> {
-    /// The first of `count` elements, compared bit by bit, in which a range of one array differs from a range of
-    /// another. It is counted from the start of the ranges. `None` if the ranges are equal. If another mutator writes
-    /// an element meanwhile, either value is compared.
+    /// The first element of a range of one array, compared bit by bit, that differs from that of another array, whose
+    /// elements from `other_index` on are compared. It is counted from the start of the range. `None` if all are equal.
+    /// If another mutator writes an element meanwhile, either value is compared.
     ///
     /// ```
     /// # use gleaner::{Elements, Heap};
@@ -83,18 +107,20 @@ impl Scope<'_> {
     /// let words = heap.array(Elements::Words).unwrap();
     /// heap.attach().unwrap().scope(|scope| {
     ///     let [one, other] = [scope.allocate_array(words, 10)?, scope.allocate_array(words, 10)?];
-    ///     assert_eq!(scope.compare_elements((one, 0), (other, 0), 10), None);
+    ///     assert_eq!(scope.compare_elements(one, 0..10, other, 0), None);
     ///     scope.write_elements(one, 7, &[1_u32])?;
-    ///     assert_eq!(scope.compare_elements((one, 5), (other, 1), 5), Some(2));
+    ///     assert_eq!(scope.compare_elements(one, 5..10, other, 1), Some(2));
     ///     Ok::<(), gleaner::OutOfMemory>(())
     /// }).unwrap();
     /// ```
     pub fn compare_elements(
         &self,
-        (one, index): (Local<'_>, usize),
-        (other, other_index): (Local<'_>, usize),
-        count: usize,
+        one: Local<'_>,
+        range: Range<usize>,
+        other: Local<'_>,
+        other_index: usize,
     ) -> Option<usize> {
+        let (index, count) = (range.start, count_of(&range));
         for (array, index) in [(one, index), (other, other_index)] {
             check_range("a comparison of", self.length(array), index, count);
         }
@@ -104,7 +130,13 @@ impl Scope<'_> {
         // SAFETY: arrays of elements of this size, which have these ranges.
         unsafe {
             match log2 {
-                0 => self.first_difference::<u8>(ranges, count),
+                0 => {
+                    let [one, other] = ranges;
+                    let differ =
+                        |one, other, bytes| shared_bytes::first_difference(one, other, bytes);
+                    self.shared()
+                        .differing_byte([one.0, other.0], [one.1, other.1], count, differ)
+                }
                 1 => self.first_difference::<u16>(ranges, count),
                 2 => self.first_difference::<u32>(ranges, count),
                 _ => self.first_difference::<u64>(ranges, count),

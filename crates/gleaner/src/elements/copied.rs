@@ -1,5 +1,7 @@
 //! What a copy between arrays copies: ranges of bytes, and what the elements in them are.
 
+use super::element::Number;
+
 /// What is copied, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Copied {
@@ -9,6 +11,18 @@ pub(super) enum Copied {
     Numbers(u32),
     /// Numbers of 2^this bytes, which other threads may use: they find the old value or the new.
     SharedNumbers(u32),
+}
+
+impl Copied {
+    /// Numbers that no other thread uses.
+    pub const fn numbers<T: Number>() -> Copied {
+        Copied::Numbers(T::BYTES.trailing_zeros())
+    }
+
+    /// Numbers that other threads may use.
+    pub const fn shared_numbers<T: Number>() -> Copied {
+        Copied::SharedNumbers(T::BYTES.trailing_zeros())
+    }
 }
 
 /// `bytes` bytes, from offset `from` of one array to offset `to` of another.

@@ -6,10 +6,11 @@
 
 use std::cell::RefCell;
 use std::iter::Peekable;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_mem::object_model::element;
+use gleaner_mem::shared_bytes;
 use gleaner_mem::slot::{Compressed, Value, Wide};
 use gleaner_plans::scavenge::arrays::{Contents, Filling};
 
@@ -186,7 +187,8 @@ impl Mutator {
         match copied {
             // SAFETY: `bytes` bytes lie at both places, and no other thread uses them, as the caller promises.
             Copied::Numbers(_) => unsafe { from.ptr::<u8>().copy_to(to.ptr(), bytes) },
-            Copied::SharedNumbers(0) => copy_as!(AtomicU8, Relaxed, Relaxed),
+            // SAFETY: `bytes` bytes lie at both places, and other threads use them byte by byte.
+            Copied::SharedNumbers(0) => unsafe { shared_bytes::copy(from, to, bytes) },
             Copied::SharedNumbers(1) => copy_as!(AtomicU16, Relaxed, Relaxed),
             Copied::SharedNumbers(2) => copy_as!(AtomicU32, Relaxed, Relaxed),
             Copied::SharedNumbers(_) => copy_as!(AtomicU64, Relaxed, Relaxed),
@@ -367,10 +369,7 @@ impl Mutator {
                 if !write.writable && write.part != last {
                     return;
                 }
-                let filling = match copies.copied {
-                    Copied::SharedNumbers(_) => Filling::Same,
-                    _ => self.filling(write),
-                };
+                let filling = self.filling(write, copies.copied);
                 let at = self.untaint_run(to, write, contents, filling);
                 self.transfer(read.at, at, write.bytes, copies.copied);
             });

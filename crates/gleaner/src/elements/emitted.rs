@@ -5,6 +5,7 @@ use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
 use gleaner_plans::scavenge::arrays::{Contents, Filling};
 
+use super::copied::Copied;
 use super::element::Number;
 use crate::body::{OutOfMemory, with_heap};
 use crate::mutator::Mutator;
@@ -101,7 +102,7 @@ impl Mutator {
     /// As for [`Mutator::write_elements`], and as [`Mutator::piece_to_write_raw`] asks of what was done since then.
     pub unsafe fn write_stocked<T: Number>(&self, array: Address, index: usize, from: &[T]) {
         // SAFETY: the range lies in the array, and the stock is filled for it, as the caller promises.
-        unsafe { self.write_runs(array, index, from) };
+        unsafe { self.write_runs(array, index, from, Copied::numbers::<T>()) };
     }
 
     /// # Safety

@@ -7,6 +7,7 @@ use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::arrays::Contents;
 use gleaner_plans::scavenge::tally::Access;
 
+use super::copied::Copied;
 use super::element::{Element, with_format};
 use super::runs::Run;
 use super::stock::address;
@@ -87,6 +88,10 @@ impl Mutator {
             })?;
             let (array, item) = (address(array), E::moved(item, root));
             let (base, shared) = (self.record().base, shared.into_inner());
+            let copied = match E::SLOTS {
+                true => Copied::Slots,
+                false => Copied::Numbers(E::BYTES.trailing_zeros()),
+            };
             let was_shared = |run: &Run| {
                 run.part
                     .is_some_and(|part| shared.binary_search(&part).is_ok())
@@ -96,7 +101,7 @@ impl Mutator {
                 if zero && (run.zero || !run.writable && !was_shared(run)) {
                     return;
                 }
-                let at = self.untaint_run(array, run, contents, self.filling(run));
+                let at = self.untaint_run(array, run, contents, self.filling(run, copied));
                 E::fill_at(at, base, run.bytes / E::BYTES, item);
                 if E::SLOTS {
                     self.dirty_range(at, at.add(run.bytes));

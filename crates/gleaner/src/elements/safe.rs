@@ -3,17 +3,20 @@
 //!
 //! There are no windows here: another mutator may write any array at any time, which no slice allows.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use gleaner_mem::Address;
 use gleaner_mem::object_model::Shape;
+use gleaner_mem::shared_bytes;
 
-use super::checks::{check_range, kind};
+use super::checks::{check_range, count_of, kind};
 use super::copied::Copied;
 use super::cursor::Cursor;
 use super::element::Number;
 use crate::body::OutOfMemory;
-use crate::scope::{Local, Scope};
+use crate::local::Local;
+use crate::scope::Scope;
 
 impl Scope<'_> {
     /// Sets element `index` of an array of references to `new` if it is `expected`. The result is whether it was.
@@ -81,7 +84,14 @@ impl Scope<'_> {
         number: T,
     ) -> Result<(), OutOfMemory> {
         let object = self.numbers_of::<T>(array, "a fill of", index, count);
-        // SAFETY: an array of such numbers with this range; a scope has only locals.
+        // SAFETY: an array of such numbers with this range.
+        let near = unsafe { self.shared().near::<T>(object, index, count) };
+        if let Some(at) = near.filter(|_| T::BYTES == 1) {
+            // SAFETY: a number of one byte, and so many lie there, which others use byte by byte.
+            unsafe { shared_bytes::fill(at, (&raw const number).cast::<u8>().read(), count) };
+            return Ok(());
+        }
+        // SAFETY: as before; a scope has only locals.
         let mut cursor = unsafe { self.mutator().cursor_mut::<T>(object, index, count) }?;
         // SAFETY: any number is valid. One by one, since others may use them meanwhile.
         while unsafe { cursor.store(number) } {}
@@ -115,10 +125,9 @@ impl Scope<'_> {
     /// Copies numbers of an array, from `index` on, to a buffer. If another mutator writes a number meanwhile, either
     /// value is copied.
     pub fn read_elements<T: Number>(&self, array: Local<'_>, index: usize, into: &mut [T]) {
-        let numbers = self.numbers::<T>(array, index, into.len());
-        into.iter_mut()
-            .zip(numbers)
-            .for_each(|(into, number)| *into = number);
+        let object = self.numbers_of::<T>(array, "a copy of", index, into.len());
+        // SAFETY: an array of such numbers with this range.
+        unsafe { self.shared().read_shared(object, index, into) };
     }
 
     /// Copies numbers to the elements of an array from `index` on. Like an allocation, this may collect, and it fails
@@ -131,25 +140,20 @@ impl Scope<'_> {
     ) -> Result<(), OutOfMemory> {
         let object = self.numbers_of::<T>(array, "a copy of", index, from.len());
         // SAFETY: an array of such numbers with this range; a scope has only locals.
-        let mut cursor = unsafe { self.mutator().cursor_mut::<T>(object, index, from.len()) }?;
-        for &number in from {
-            // SAFETY: any number is valid. One by one, since others may use them meanwhile.
-            unsafe { cursor.store(number) };
-        }
-        Ok(())
+        unsafe { self.mutator().write_shared(object, index, from) }
     }
 
-    /// Copies `count` elements from index `from_index` of one array to index `to_index` of the same or another array.
-    /// The ranges may overlap. Both arrays are of references, or both have elements of the same size. Like an
-    /// allocation, this may collect, and it fails when there is no memory.
+    /// Copies a range of elements of one array to those from index `to_index` on of the same or another array, whose
+    /// elements may overlap with the range. Both arrays are of references, or both have elements of the same size. Like
+    /// an allocation, this may collect, and it fails when there is no memory.
     pub fn copy_elements(
         &mut self,
         from: Local<'_>,
-        from_index: usize,
+        range: Range<usize>,
         to: Local<'_>,
         to_index: usize,
-        count: usize,
     ) -> Result<(), OutOfMemory> {
+        let (from_index, count) = (range.start, count_of(&range));
         let (log2, to_log2) = (self.element(from), self.element(to));
         assert!(
             log2 == to_log2,

@@ -10,6 +10,7 @@ use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::arrays::{Contents, Filling};
 use gleaner_plans::scavenge::collect::Extent;
 
+use super::copied::Copied;
 use super::element::Element;
 use super::runs::Run;
 use crate::body::{OutOfMemory, with_heap};
@@ -227,12 +228,13 @@ impl Mutator {
         }
     }
 
-    /// What an arraylet of which a run is to be written must hold before.
-    pub(super) fn filling(&self, run: &Run) -> Filling {
-        if run.bytes == self.record().pieces.arraylet_bytes() {
-            Filling::Unwritten
-        } else {
-            Filling::Same
+    /// What an arraylet must hold before a run of it is written so. Others who use it find the old value or the new.
+    pub(super) fn filling(&self, run: &Run, copied: Copied) -> Filling {
+        let is_whole = run.bytes == self.record().pieces.arraylet_bytes();
+        match copied {
+            Copied::SharedNumbers(_) => Filling::Same,
+            _ if is_whole => Filling::Unwritten,
+            _ => Filling::Same,
         }
     }
 }

@@ -6,6 +6,7 @@ use gleaner_mem::Address;
 use gleaner_mem::object_model::{TypeId, array_bytes};
 use gleaner_plans::scavenge::allocate::Fresh;
 
+use super::copied::Copied;
 use super::element::Number;
 use super::runs::Run;
 use crate::body::OutOfMemory;
@@ -106,7 +107,7 @@ impl Mutator {
             let array = self.fill_stock_for_elements::<T>(array, index, count)?;
             let mut view = self.copied_out(array, index, count);
             let result = change(self, &mut view);
-            self.write_runs(array, index, &view);
+            self.write_runs(array, index, &view, Copied::numbers::<T>());
             Ok((array, result))
         }
     }
@@ -147,7 +148,7 @@ impl Mutator {
         unsafe {
             copied.as_mut_ptr().write_bytes(0, count);
             copied.set_len(count);
-            self.read_runs(array, index, &mut copied);
+            self.read_runs(array, index, &mut copied, Copied::numbers::<T>());
         }
         copied
     }

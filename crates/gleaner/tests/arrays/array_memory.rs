@@ -216,7 +216,7 @@ fn lengths_near_the_largest_are_kept() {
                 }
                 let end = length as usize - 9000;
                 scope
-                    .copy_elements(array, end, array, end - 300, 9000)
+                    .copy_elements(array, end..end + 9000, array, end - 300)
                     .unwrap();
                 scope.fill_numbers(array, last - 299, 300, 7_u8).unwrap();
                 scope.collect(true);

@@ -123,7 +123,7 @@ fn readers_find_a_number_that_was_or_is_there() {
     });
 }
 
-/// The safe layer copies numbers one by one where others may use them.
+/// The safe layer copies each number as a whole where others may use them.
 #[test]
 fn readers_find_a_number_that_was_or_is_there_while_it_is_copied_over() {
     let test = "readers_find_a_number_that_was_or_is_there_while_it_is_copied_over";

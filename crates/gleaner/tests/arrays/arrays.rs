@@ -67,12 +67,14 @@ fn references_are_copied_as_if_all_were_read_first() {
                     fill(scope, array, list, 64);
                     let mut expected: Vec<i64> = (0..64).collect();
                     expected.copy_within(from..from + count, to);
-                    scope.copy_elements(array, from, array, to, count).unwrap();
+                    scope
+                        .copy_elements(array, from..from + count, array, to)
+                        .unwrap();
                     scope.collect(false);
                     assert_eq!(numbers(scope, array), expected);
                     let other = scope.allocate_references(list, 100).unwrap();
-                    scope.copy_elements(array, 0, other, 36, 64).unwrap();
-                    scope.copy_elements(array, 0, other, 0, 36).unwrap();
+                    scope.copy_elements(array, 0..64, other, 36).unwrap();
+                    scope.copy_elements(array, 0..36, other, 0).unwrap();
                     scope.collect(true);
                     let expected = [&expected[..36], &expected].concat();
                     assert_eq!(numbers(scope, other), expected);
@@ -93,7 +95,7 @@ fn a_copy_into_an_old_array_dirties_every_card() {
             scope.collect(true);
             let young = scope.allocate_references(list, 2000).unwrap();
             fill(scope, young, list, 2000);
-            scope.copy_elements(young, 1, old, 777, 1999).unwrap();
+            scope.copy_elements(young, 1..1 + 1999, old, 777).unwrap();
             // What the copy refers to is reached through `old` alone.
             let nothing = scope.null();
             scope.assign(young, nothing);
@@ -129,7 +131,9 @@ fn primitive_elements_of_every_size_are_copied() {
         heap.attach().unwrap().scope(|scope| {
             for (from, to, count) in [(0, 5, 40), (5, 0, 40), (7, 7, 57), (0, 63, 1)] {
                 let array = scope.allocate_array_with(kind, &bytes).unwrap();
-                scope.copy_elements(array, from, array, to, count).unwrap();
+                scope
+                    .copy_elements(array, from..from + count, array, to)
+                    .unwrap();
                 let mut expected = bytes.clone();
                 expected.copy_within(from * size..(from + count) * size, to * size);
                 let found: Vec<u8> = (0..64)
@@ -203,7 +207,7 @@ fn wrong_copies_are_refused_with_the_numbers() {
             let list = heap.reference_array().unwrap();
             heap.attach().unwrap().scope(|scope| {
                 let array = scope.allocate_references(list, 8).unwrap();
-                let _ = scope.copy_elements(array, from, array, to, count);
+                let _ = scope.copy_elements(array, from..from + count, array, to);
             });
         })
     };
@@ -223,7 +227,7 @@ fn wrong_copies_are_refused_with_the_numbers() {
         heap.attach().unwrap().scope(|scope| {
             let from = scope.allocate_references(list, 8).unwrap();
             let to = scope.allocate_array(words, 8).unwrap();
-            let _ = scope.copy_elements(from, 0, to, 0, 1);
+            let _ = scope.copy_elements(from, 0..1, to, 0);
         });
     });
     assert_eq!(

@@ -45,7 +45,7 @@ fn disturb(
             2 => scope.poll(),
             3 => {
                 // What comes next is shared, and then taken from the other array.
-                scope.copy_elements(array, 0, other, 0, LENGTH).unwrap();
+                scope.copy_elements(array, 0..LENGTH, other, 0).unwrap();
                 scope.fill_numbers(other, at, LENGTH - at, 0_u32).unwrap();
             }
             4 => {

@@ -542,7 +542,7 @@ fn what_is_copied_instead_of_a_stop_is_counted_once() {
             mutator.scope(|scope| {
                 let from = scope.open(&array);
                 let to = scope.allocate_array(of, LENGTH as u32).unwrap();
-                scope.copy_elements(from, 0, to, 0, LENGTH).unwrap();
+                scope.copy_elements(from, 0..LENGTH, to, 0).unwrap();
             });
             mutator.array_counts().sharing_stops
         });

@@ -18,3 +18,4 @@ mod elements;
 #[path = "../../../plans/tests/harness/rng.rs"]
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
+mod shared_bytes;

@@ -171,7 +171,7 @@ fn their_arraylets_are_theirs_alone() {
     let mut shared = |from: &Handle, to: &Handle| {
         mutator.scope(|scope| {
             let (from, to) = (scope.open(from), scope.open(to));
-            scope.copy_elements(from, 0, to, 0, length).unwrap();
+            scope.copy_elements(from, 0..length, to, 0).unwrap();
             assert!(scope.numbers::<u8>(to, 0, length).all(|it| it == 7));
         });
         mutator.array_counts().shared - before.shared

@@ -7,6 +7,7 @@ mod basics;
 mod comes_and_goes;
 mod crew;
 mod ephemerons;
+mod fields;
 mod full_heaps;
 mod generations;
 mod handles;

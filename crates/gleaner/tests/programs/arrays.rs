@@ -160,7 +160,12 @@ impl<S: Source> Program<S> {
                 };
                 let copy = self.whole_parts(copy, types.cuts, types.cuts.slot);
                 let ([from, to], [from_at, to_at]) = (copy.roots, copy.at);
-                scope.copy_elements(roots[from], from_at, roots[to], to_at, copy.count)?;
+                scope.copy_elements(
+                    roots[from],
+                    from_at..from_at + copy.count,
+                    roots[to],
+                    to_at,
+                )?;
                 self.copied(&copy);
                 Ok(())
             }
@@ -400,7 +405,7 @@ impl<S: Source> Program<S> {
         scope.nested(|scope| {
             let copy = scope.null();
             let place = self.new_numbers(scope, copy, types, (log2, false), length)?;
-            scope.copy_elements(roots[from], 0, copy, 0, length)?;
+            scope.copy_elements(roots[from], 0..length, copy, 0)?;
             scope.assign(roots[to], copy);
             self.found(to, Known::Numbers(Numbers { log2, bytes, place }));
             Ok(())
@@ -445,7 +450,7 @@ impl<S: Source> Program<S> {
             copy
         };
         let ([from_at, to_at], count) = (copy.at, copy.count);
-        scope.copy_elements(roots[from], from_at, roots[to], to_at, count)?;
+        scope.copy_elements(roots[from], from_at..from_at + count, roots[to], to_at)?;
         let range = |at: usize| at << log2..(at + count) << log2;
         let copied = self.numbers_mut(from).bytes[range(from_at)].to_vec();
         self.numbers_mut(to).bytes[range(to_at)].copy_from_slice(&copied);

@@ -547,7 +547,7 @@ impl<S: Source> Program<S> {
             return Ok(());
         };
         let ([from, to], [from_at, to_at]) = (copy.roots, copy.at);
-        scope.copy_elements(roots[from], from_at, roots[to], to_at, copy.count)?;
+        scope.copy_elements(roots[from], from_at..from_at + copy.count, roots[to], to_at)?;
         self.copied(&copy);
         Ok(())
     }

@@ -156,11 +156,12 @@ impl<F: SlotFormat> Scavenge<F> {
         self.collecting.attach(&self.gate, |state| {
             let number = state.next_number;
             let cards = self.cards.biased();
-            let (base, stress) = (self.model.base, self.config.options.stress);
+            let (base, options) = (self.model.base, &self.config.options);
+            let limits = (options.stress, options.locals);
             let visitor = NonNull::from(&self.root_visitor);
             let slot_bytes = F::BYTES as u32;
             let cut = (self.model.pieces, self.whole_bytes());
-            let mut mutator = Mutator::new(number, slot_bytes, base, cards, cut, stress, visitor)?;
+            let mut mutator = Mutator::new(number, slot_bytes, base, cards, cut, limits, visitor)?;
             mutator.set_tally(self.new_tally());
             let record = NonNull::from(Box::leak(Box::new(mutator)));
             state.next_number += 1;

@@ -29,10 +29,6 @@ use super::checks::Last;
 use super::tally::Tally;
 use super::zeroing::Zeroed;
 
-/// How many locals a mutator can have at a time.
-pub const MOST_LOCALS: usize = 1 << 20;
-const LOCALS_BYTES: usize = MOST_LOCALS * size_of::<Value>();
-
 /// A frame of a shadow stack: `count` values follow it in memory.
 #[derive(Debug)]
 #[repr(C)]
@@ -142,10 +138,12 @@ pub struct Mutator {
     /// The visitor of what lies behind the anchor; `None` once the roots are forgotten. It is the heap's, and outlives
     /// the record.
     root_visitor: Cell<Option<NonNull<RootVisitorPlace>>>,
-    /// Values of the safe interface, from the first; the collector reads `local_count` of them.
+    /// Values of the safe interface, from the first; the collector reads those below `free_local`.
     locals: NonNull<Value>,
-    /// How many locals are in use.
-    pub local_count: Cell<usize>,
+    /// The first that is not in use.
+    pub free_local: Cell<Address>,
+    /// Where they end (option `locals`).
+    pub locals_end: Address,
     /// For the door's own use.
     pub door: Cell<*mut ()>,
     /// Allocations until the next collection under `stress`.
@@ -224,9 +222,11 @@ impl Mutator {
         base: Address,
         cards: usize,
         (pieces, whole_bytes): (Pieces, usize),
-        stress: u32,
+        (stress, most_locals): (u32, u32),
         root_visitor: NonNull<RootVisitorPlace>,
     ) -> Option<Mutator> {
+        let locals_bytes = most_locals as usize * size_of::<Value>();
+        let locals: NonNull<Value> = memory::map(locals_bytes)?.cast();
         Some(Mutator {
             tlab: LocalBuffer::default(),
             poll: AtomicU32::new(0),
@@ -237,8 +237,9 @@ impl Mutator {
             anchor: Cell::new(Anchor::default()),
             embedder: Cell::new(ptr::null_mut()),
             root_visitor: Cell::new(Some(root_visitor)),
-            locals: memory::map(LOCALS_BYTES)?.cast(),
-            local_count: Cell::new(0),
+            locals,
+            free_local: Cell::new(Address::of(locals.as_ptr())),
+            locals_end: Address::of(locals.as_ptr()).add(locals_bytes),
             door: Cell::new(ptr::null_mut()),
             zeroes: Cell::new(1),
             windows: Cell::new(0),
@@ -343,11 +344,9 @@ impl Mutator {
         note(unsafe { &mut *self.zeroed.as_ptr() });
     }
 
-    /// The slot of a local below [`MOST_LOCALS`].
-    #[inline(always)]
-    pub fn local(&self, index: usize) -> Address {
-        debug_assert!(index < MOST_LOCALS);
-        Address::of(self.locals.as_ptr()).add(index * size_of::<Value>())
+    /// The slot of the first local.
+    pub fn first_local(&self) -> Address {
+        Address::of(self.locals.as_ptr())
     }
 
     /// The mutator has no roots from now on: its stack may be gone, and so may the frames on it.
@@ -355,7 +354,7 @@ impl Mutator {
         self.frames.set(ptr::null_mut());
         self.anchor.set(Anchor::default());
         self.root_visitor.set(None);
-        self.local_count.set(0);
+        self.free_local.set(self.first_local());
     }
 
     /// Visits each root slot, all of them wide.
@@ -363,8 +362,10 @@ impl Mutator {
     /// # Safety
     /// The mutator is stopped, or it is the caller; and nobody sets the heap's root visitor meanwhile.
     pub unsafe fn visit_roots(&self, mut visit: impl FnMut(Address)) {
-        for index in 0..self.local_count.get() {
-            visit(self.local(index));
+        let mut local = self.first_local();
+        while local < self.free_local.get() {
+            visit(local);
+            local = local.add(size_of::<Value>());
         }
         let mut frame = self.frames.get();
         while !frame.is_null() {
@@ -393,7 +394,8 @@ impl Mutator {
 
 impl Drop for Mutator {
     fn drop(&mut self) {
-        // SAFETY: `new` mapped `LOCALS_BYTES` bytes, and nobody uses the mutator any more.
-        unsafe { memory::unmap(self.locals.cast(), LOCALS_BYTES) };
+        let bytes = self.locals_end.offset_from(self.first_local());
+        // SAFETY: `new` mapped so many bytes, and nobody uses the mutator any more.
+        unsafe { memory::unmap(self.locals.cast(), bytes) };
     }
 }

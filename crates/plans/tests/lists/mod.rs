@@ -107,7 +107,7 @@ impl<F: SlotFormat> Program<'_, F> {
     /// The slot of a list in the array, which is the first local.
     fn slot(&self, list: usize) -> Address {
         // SAFETY: locals are wide; the array is alive.
-        let array = unsafe { Wide::load(self.mutator().local(0), Address::NULL) };
+        let array = unsafe { Wide::load(self.mutator().first_local(), Address::NULL) };
         array.as_object().unwrap().add(ELEMENTS + list * F::BYTES)
     }
 
@@ -152,12 +152,13 @@ impl<F: SlotFormat> Program<'_, F> {
         unsafe {
             array.add(8).store(LISTS);
             Wide::store(
-                self.mutator().local(0),
+                self.mutator().first_local(),
                 Address::NULL,
                 Value::reference(array),
             );
         }
-        self.mutator().local_count.set(1);
+        let one_local = self.mutator().first_local().add(8);
+        self.mutator().free_local.set(one_local);
         for step in 0..steps {
             let list = self.below(LISTS);
             if self.expected[list].len() == LONGEST {
@@ -189,7 +190,8 @@ impl<F: SlotFormat> Program<'_, F> {
             self.at_home,
             self.nodes
         );
-        self.mutator().local_count.set(0);
+        let no_local = self.mutator().first_local();
+        self.mutator().free_local.set(no_local);
         // SAFETY: the record is not used again.
         unsafe {
             self.heap.leave_for_good(self.record);

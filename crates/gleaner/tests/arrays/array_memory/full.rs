@@ -309,7 +309,7 @@ pub fn copies(options: &str) {
     full.mutator.scope(|scope| {
         let all = scope.allocate_array(of, LENGTH as u32).unwrap();
         let sparse = scope.open(&full.sparse);
-        scope.copy_elements(sparse, 0, all, 0, LENGTH).unwrap();
+        scope.copy_elements(sparse, 0..LENGTH, all, 0).unwrap();
         let pairs = scope
             .numbers::<u64>(sparse, 0, LENGTH)
             .zip(scope.numbers::<u64>(all, 0, LENGTH));

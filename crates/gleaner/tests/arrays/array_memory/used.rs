@@ -104,7 +104,7 @@ pub fn copied(options: &str) {
         mutator.scope(|scope| {
             let from = scope.open(&all[number / 2]);
             let copy = scope.allocate_array(of, (BYTES / 8) as u32).unwrap();
-            scope.copy_elements(from, 0, copy, 0, BYTES / 8).unwrap();
+            scope.copy_elements(from, 0..BYTES / 8, copy, 0).unwrap();
             all.push(scope.handle(copy).unwrap());
         });
         let taken = used(&heap, &mut mutator) - before;
@@ -220,7 +220,7 @@ pub fn dropped(options: &str) {
                 scope.collect(false);
             }
             let copy = scope.allocate_array(of, (BYTES / 8) as u32).unwrap();
-            scope.copy_elements(made, 0, copy, 0, BYTES / 8).unwrap();
+            scope.copy_elements(made, 0..BYTES / 8, copy, 0).unwrap();
             scope
                 .fill_numbers(copy, BYTES / 16, BYTES / 16, round + 1)
                 .unwrap();

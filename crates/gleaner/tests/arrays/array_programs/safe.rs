@@ -408,7 +408,7 @@ impl Layer for Safe<'_, '_> {
                 let Array { kind, ref elements } = *of(from);
                 let length = elements.len();
                 self.with_fresh(kind, length, Way::Zeroed, |scope, made| {
-                    let copied = scope.copy_elements(roots[from], 0, made, 0, length);
+                    let copied = scope.copy_elements(roots[from], 0..length, made, 0);
                     copied.expect("there is room");
                     scope.assign(roots[to], made);
                 });
@@ -494,9 +494,12 @@ impl Layer for Safe<'_, '_> {
                 to_index,
                 count,
             } => {
-                let copied =
-                    self.scope
-                        .copy_elements(roots[from], from_index, roots[to], to_index, count);
+                let copied = self.scope.copy_elements(
+                    roots[from],
+                    from_index..from_index + count,
+                    roots[to],
+                    to_index,
+                );
                 copied.expect("there is room");
             }
             Op::Collect { everything } => self.scope.collect(everything),

@@ -58,7 +58,7 @@ fn read(scope: &mut Scope<'_>, array: Local<'_>) -> Vec<u64> {
 fn copied<'s>(scope: &mut Scope<'s>, from: &Handle, of: Array) -> Local<'s> {
     let from = scope.open(from);
     let copy = scope.allocate_array(of, LENGTH as u32).unwrap();
-    scope.copy_elements(from, 0, copy, 0, LENGTH).unwrap();
+    scope.copy_elements(from, 0..LENGTH, copy, 0).unwrap();
     copy
 }
 
@@ -151,7 +151,7 @@ impl Program {
         ];
         for (from, to) in [numbers, references].into_iter().zip(made) {
             scope
-                .copy_elements(from, away, to, 0, LENGTH - away)
+                .copy_elements(from, away..away + LENGTH - away, to, 0)
                 .unwrap();
         }
         made.map(|array| scope.handle(array).unwrap())

@@ -14,7 +14,7 @@ const TIMES: usize = 150;
 fn copy(mutator: &mut Mutator, from: &Handle, to: &Handle) {
     mutator.scope(|scope| {
         let [from, to] = [from, to].map(|array| scope.open(array));
-        scope.copy_elements(from, 0, to, 0, LENGTH).unwrap();
+        scope.copy_elements(from, 0..LENGTH, to, 0).unwrap();
     });
 }
 

@@ -105,7 +105,9 @@ fn store<T: Bits>(
                 // Where both arrays are aligned to each other.
                 let made = scope.allocate_array(of, (first + count) as u32).ok()?;
                 scope.write_elements(made, first, new).ok()?;
-                scope.copy_elements(made, first, array, first, count).ok()
+                scope
+                    .copy_elements(made, first..first + count, array, first)
+                    .ok()
             })?,
         }
     }
@@ -233,7 +235,7 @@ pub fn copies_of_numbers(case: &Case) {
                 // A copy of any of those before.
                 let from = scope.open(&arrays[random.below(arrays.len())]);
                 let copy = scope.allocate_array(of, length as u32).unwrap();
-                scope.copy_elements(from, 0, copy, 0, length).unwrap();
+                scope.copy_elements(from, 0..length, copy, 0).unwrap();
                 arrays.push(scope.handle(copy).unwrap());
             }
             arrays
@@ -311,7 +313,7 @@ fn own_references(
                             });
                         }
                         scope
-                            .copy_elements(made, skipped, array, first, count)
+                            .copy_elements(made, skipped..skipped + count, array, first)
                             .unwrap();
                     }
                     _ => {
@@ -440,7 +442,7 @@ pub fn copies_of_references(case: &Case) {
                 scope.collect(random.one_in(3));
                 let from = scope.open(&arrays[random.below(arrays.len())]);
                 let copy = scope.allocate_references(of, length as u32).unwrap();
-                scope.copy_elements(from, 0, copy, 0, length).unwrap();
+                scope.copy_elements(from, 0..length, copy, 0).unwrap();
                 arrays.push(scope.handle(copy).unwrap());
             }
             arrays

@@ -86,7 +86,7 @@ fn write<T: Bits>(
                 let made = scope.allocate_array(of, (skipped + count) as u32).unwrap();
                 scope.write_elements(made, skipped, &all).unwrap();
                 scope
-                    .copy_elements(made, skipped, array, first, count)
+                    .copy_elements(made, skipped..skipped + count, array, first)
                     .unwrap();
             }
         }
@@ -130,7 +130,7 @@ fn read<T: Bits>(
             let skipped = if skipped == 3 { first } else { first % 11 };
             let made = scope.allocate_array(of, (skipped + count) as u32).unwrap();
             scope
-                .copy_elements(array, first, made, skipped, count)
+                .copy_elements(array, first..first + count, made, skipped)
                 .unwrap();
             for (index, found) in scope.numbers::<T>(made, skipped, count).enumerate() {
                 assert_valid("a copy to an array", first + index, found);
@@ -237,7 +237,7 @@ fn write_references(
                 });
             }
             scope
-                .copy_elements(made, skipped, array, first, count)
+                .copy_elements(made, skipped..skipped + count, array, first)
                 .unwrap();
         }
     }
@@ -273,7 +273,7 @@ pub fn references(case: &Case, copies: Copies) {
                             .allocate_references(of, (first + count) as u32)
                             .unwrap();
                         scope
-                            .copy_elements(array, first, made, first, count)
+                            .copy_elements(array, first..first + count, made, first)
                             .unwrap();
                         (made, "a copy to an array")
                     } else {
@@ -326,7 +326,7 @@ pub fn fresh(case: &Case) {
                     let made = scope.allocate_array(of, LENGTH as u32).unwrap();
                     scope.set(latest, 0, made).unwrap();
                     scope.poll();
-                    scope.copy_elements(full, 0, made, 0, LENGTH).unwrap();
+                    scope.copy_elements(full, 0..LENGTH, made, 0).unwrap();
                 });
             }
             done.store(true, Ordering::Relaxed);

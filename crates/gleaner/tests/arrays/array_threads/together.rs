@@ -86,7 +86,7 @@ pub fn numbers(case: &Case) {
                     let all: Vec<u64> = (0..LENGTH).map(before).collect();
                     scope.write_elements(made, 0, &all).unwrap();
                     let copy = scope.allocate_array(of, LENGTH as u32).unwrap();
-                    scope.copy_elements(made, 0, copy, 0, LENGTH).unwrap();
+                    scope.copy_elements(made, 0..LENGTH, copy, 0).unwrap();
                     arrays.push(scope.handle(copy).unwrap());
                 }
                 scope.collect(is_old);
@@ -140,7 +140,7 @@ pub fn references(case: &Case) {
                     });
                 }
                 let copy = scope.allocate_references(of, LENGTH as u32).unwrap();
-                scope.copy_elements(made, 0, copy, 0, LENGTH).unwrap();
+                scope.copy_elements(made, 0..LENGTH, copy, 0).unwrap();
                 arrays.push(scope.handle(copy).unwrap());
             }
             scope.collect(true);

@@ -1,0 +1,172 @@
+//! Many bytes at once, of arrays that other threads may use at the same moment.
+//!
+//! # What a function here does
+//! It loads and stores single bytes, each by one relaxed atomic access: so another thread may load and store the same
+//! bytes, if it does so byte by byte, too, and finds of each byte one of the values that were stored. Nothing is said
+//! of the order of different bytes, and none of them synchronises.
+//!
+//! Many of these accesses are one instruction (`vectors.rs`); what that leaves over, and everything under Miri and in
+//! models, goes through the loops here. The compiler cannot be told of a vector of atomic
+//! bytes otherwise: a copy that it makes itself must not race, and an atomic access of eight bytes must not meet one
+//! of a single byte.
+
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use crate::Address;
+
+#[cfg(not(any(miri, loom)))]
+mod vectors;
+
+/// No vectors: all is left over.
+#[cfg(any(miri, loom))]
+mod vectors {
+    use crate::Address;
+
+    pub unsafe fn copy_upward(_: Address, _: Address, _: usize) -> usize {
+        0
+    }
+
+    pub unsafe fn copy_downward(_: Address, _: Address, count: usize) -> usize {
+        count
+    }
+
+    pub unsafe fn equal(_: Address, _: Address, _: usize) -> usize {
+        0
+    }
+
+    pub unsafe fn fill(_: Address, _: u8, _: usize) -> usize {
+        0
+    }
+}
+
+/// # Safety
+/// A byte lies at `at`, which other threads use by atomic accesses alone.
+unsafe fn byte<'a>(at: Address) -> &'a AtomicU8 {
+    // SAFETY: a byte lies there, and is used by atomic accesses, as the caller promises.
+    unsafe { &*at.ptr::<AtomicU8>() }
+}
+
+/// Copies `count` bytes, as if all were loaded before the first is stored.
+///
+/// # Safety
+/// Bytes lie at both places, which other threads use as this file says, or not at all.
+pub unsafe fn copy(from: Address, to: Address, count: usize) {
+    let one = |index: usize| {
+        // SAFETY: one of the bytes that lie there, as the caller promises.
+        let value = unsafe { byte(from.add(index)) }.load(Ordering::Relaxed);
+        // SAFETY: as before.
+        unsafe { byte(to.add(index)) }.store(value, Ordering::Relaxed);
+    };
+    if to <= from || from.add(count) <= to {
+        // SAFETY: the bytes lie there, as the caller promises, and none is stored before it is loaded.
+        let done = unsafe { vectors::copy_upward(from, to, count) };
+        (done..count).for_each(one);
+    } else {
+        // SAFETY: as before.
+        let left = unsafe { vectors::copy_downward(from, to, count) };
+        (0..left).rev().for_each(one);
+    }
+}
+
+/// The first of `count` bytes that differs.
+///
+/// # Safety
+/// As for [`copy`].
+pub unsafe fn first_difference(one: Address, other: Address, count: usize) -> Option<usize> {
+    // SAFETY: the bytes lie there, as the caller promises.
+    let equal = unsafe { vectors::equal(one, other, count) };
+    (equal..count).find(|&index| {
+        // SAFETY: one of the bytes that lie there, as the caller promises.
+        let [one, other] = [one, other].map(|at| unsafe { byte(at.add(index)) });
+        one.load(Ordering::Relaxed) != other.load(Ordering::Relaxed)
+    })
+}
+
+/// Stores one value into `count` bytes.
+///
+/// # Safety
+/// As for [`copy`].
+pub unsafe fn fill(at: Address, value: u8, count: usize) {
+    // SAFETY: the bytes lie there, as the caller promises.
+    let done = unsafe { vectors::fill(at, value, count) };
+    for index in done..count {
+        // SAFETY: one of the bytes that lie there, as the caller promises.
+        unsafe { byte(at.add(index)) }.store(value, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// Lengths around those of vectors and of blocks of them.
+    fn lengths() -> impl Iterator<Item = usize> {
+        let all = if cfg!(miri) { 0..20 } else { 0..300 };
+        all.chain([1000, if cfg!(miri) { 1001 } else { 16_000 }])
+    }
+
+    fn numbered(count: usize) -> Vec<u8> {
+        (0..count)
+            .map(|index| (index * 7 + index / 256) as u8)
+            .collect()
+    }
+
+    #[test]
+    fn copies_are_what_copies_of_slices_are() {
+        for count in lengths() {
+            for (from, to) in [
+                (0, 0),
+                (0, 1),
+                (1, 0),
+                (3, 20),
+                (20, 3),
+                (0, 128),
+                (150, 5),
+                (0, count),
+            ] {
+                let mut bytes = numbered(count + from.max(to) + 1);
+                let mut expected = bytes.clone();
+                expected.copy_within(from..from + count, to);
+                let start = Address::of(bytes.as_mut_ptr());
+                // SAFETY: both ranges lie in the vector, which nobody else uses.
+                unsafe { copy(start.add(from), start.add(to), count) };
+                assert!(bytes == expected, "{count} bytes from {from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_difference_is_found_wherever_it_is() {
+        for count in lengths() {
+            let one = numbered(count);
+            let mut other = [[0].as_slice(), &one].concat();
+            let [at, beside] = [
+                Address::of(one.as_ptr().cast_mut()),
+                Address::of(&raw mut other[0]),
+            ];
+            // SAFETY: so many bytes lie at both places, which nobody else uses.
+            let differs = || unsafe { first_difference(at, beside.add(1), count) };
+            assert_eq!(differs(), None, "{count} bytes");
+            for index in (0..count).step_by(1 + count / 300) {
+                // SAFETY: a byte of the vector.
+                unsafe { *beside.add(1 + index).ptr::<u8>() ^= 0x80 };
+                assert_eq!(differs(), Some(index), "of {count} bytes");
+                // SAFETY: as before.
+                unsafe { *beside.add(1 + index).ptr::<u8>() ^= 0x80 };
+            }
+        }
+    }
+
+    #[test]
+    fn a_fill_ends_where_it_should() {
+        for count in lengths() {
+            let mut bytes = numbered(count + 2);
+            let mut expected = bytes.clone();
+            expected[1..=count].fill(0xa5);
+            // SAFETY: the range lies in the vector, which nobody else uses.
+            unsafe { fill(Address::of(bytes.as_mut_ptr()).add(1), 0xa5, count) };
+            assert!(bytes == expected, "{count} bytes");
+        }
+    }
+}
