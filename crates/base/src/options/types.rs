@@ -231,6 +231,8 @@ choice! {
         Depth = "depth",
         /// The one that was found first.
         Breadth = "breadth",
+        /// The one that was found first of the segment that was begun last, so that what lies together is a cluster.
+        Hierarchical = "hierarchical",
     }
 }
 

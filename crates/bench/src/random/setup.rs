@@ -225,7 +225,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ),
     ("old-pages", &["auto", "first-touch", "interleaved"]),
     ("lockstep", &["0", "0", "0", "1", "64"]),
-    ("trace-order", &["depth", "breadth"]),
+    ("trace-order", &["depth", "breadth", "hierarchical"]),
     ("parking", &["futex", "monitor"]),
     ("task-queue", &["lock-free", "locked"]),
     ("prefetch", &["none", "edges"]),

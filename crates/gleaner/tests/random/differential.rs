@@ -15,8 +15,8 @@ fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
     mutator.totals()
 }
 
-/// Both slot formats, both old generations; and each trace order, with a way of parking, with each of them somewhere;
-/// both ways of parking with both task queues.
+/// Both slot formats with both old generations, and each trace order with one of them, `hierarchical` with each
+/// somewhere; both ways of parking with both task queues.
 /// Sizes are fixed or not. At last, a heap that never collects the young generation by itself.
 fn policies() -> [Builder; 5] {
     let [wide, in_place, compressed, compressed_in_place] = generational();
@@ -27,17 +27,17 @@ fn policies() -> [Builder; 5] {
 fn generational() -> [Builder; 4] {
     use {OldPolicy::*, References::*, TraceOrder::*};
     [
-        (Wide, MarkCompact, Depth),
+        (Wide, MarkCompact, Hierarchical),
         (Wide, MarkSweep, Breadth),
-        (Compressed, MarkCompact, Breadth),
-        (Compressed, MarkSweep, Depth),
+        (Compressed, MarkCompact, Depth),
+        (Compressed, MarkSweep, Hierarchical),
     ]
     .map(|(references, old, order)| {
         Heap::builder()
             .references(references)
             .old(old)
             .trace_order(order)
-            .parking(if order == Breadth {
+            .parking(if old == MarkSweep {
                 Parking::Monitor
             } else {
                 Parking::Futex

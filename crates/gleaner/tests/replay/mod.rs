@@ -94,9 +94,10 @@ pub fn replay(data: &[u8]) -> (Outcome, gleaner::Totals) {
         0 => OldPolicy::MarkCompact,
         _ => OldPolicy::MarkSweep,
     };
-    let trace_order = match setup >> 6 & 1 {
-        0 => TraceOrder::Depth,
-        _ => TraceOrder::Breadth,
+    let trace_order = match (setup >> 6 & 1, old) {
+        (0, _) => TraceOrder::Hierarchical,
+        (_, OldPolicy::MarkCompact) => TraceOrder::Depth,
+        (_, OldPolicy::MarkSweep) => TraceOrder::Breadth,
     };
     let heap = Heap::builder()
         .options(arrays)

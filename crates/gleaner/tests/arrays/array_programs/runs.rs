@@ -202,7 +202,7 @@ pub const FACTORS: &[(&str, &[&str])] = &[
     ("tlab", &["64", "32k"]),
     ("young", &["0", "1m"]),
     ("generations", &["auto", "always", "never"]),
-    ("trace-order", &["depth", "breadth"]),
+    ("trace-order", &["depth", "breadth", "hierarchical"]),
     ("resize", &["off", "on"]),
 ];
 

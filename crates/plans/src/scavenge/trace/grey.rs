@@ -4,11 +4,19 @@
 //! as much memory as one of them might need. A worker takes a segment when its last one is full and keeps it until the
 //! phase is over.
 //!
+//! `trace-order` says which item comes next: the newest (`depth`), the oldest (`breadth`), or the oldest of the newest
+//! segment (`hierarchical`). The last makes each segment a queue and the chain of them a stack: what an item leads to is
+//! copied in the order of finding, level by level, until a segment is full; each item in that begins a cluster of its
+//! own in the segment above. So objects lie beside what they refer to (hierarchical decomposition: Wilson, Lam and
+//! Moher, PLDI 1991; in parallel: Siegwart and Hirzel, ISMM 2006), and are scanned while the cache has them.
+//!
 //! # Invariants
 //! - An object is made grey once, by the worker that won it. An item is pushed again only after it was stolen from a
 //!   deque: one at a time, onto an empty stack, which begins in its first segment again. So the arena is never
 //!   exhausted.
 //! - A segment belongs to the worker that took it. The leader takes all of them back between phases.
+//! - Hierarchical: a segment is left for the one above when it is full and has items, so those below the top one are
+//!   never empty, and hold what lies between their `oldest` and their end.
 
 use core::ptr::{self, NonNull};
 
@@ -69,6 +77,8 @@ struct Segment {
     previous: *mut Segment,
     /// The one above, which is used again; null for the last.
     next: *mut Segment,
+    /// Hierarchical, of a segment that was left for the one above: its oldest item.
+    oldest: *mut u64,
     items: [u64; SEGMENT_ITEMS],
 }
 
@@ -227,15 +237,18 @@ impl Stacks {
     }
 }
 
-/// A worker's stack of items, or queue (`trace-order`).
+/// A worker's stack of items, or queue, or stack of queues (`trace-order`).
 pub(in crate::scavenge) struct Stack {
     top: End,
-    /// Items below were moved to the deque, or taken as the oldest.
+    /// Items below were moved to the deque, or taken as the oldest. Hierarchical: in the top segment.
     bottom: End,
     /// The first segment that was taken in this phase, or null.
     begin: *mut Segment,
-    /// The oldest item is taken next.
-    breadth_first: bool,
+    order: TraceOrder,
+    /// Hierarchical: how many segments with items are below the top one.
+    below: usize,
+    /// Hierarchical: the lowest of them.
+    lowest: *mut Segment,
 }
 
 // SAFETY: the segments belong to the stack, whichever thread has it.
@@ -247,7 +260,9 @@ impl Stack {
             top: End::NOWHERE,
             bottom: End::NOWHERE,
             begin: ptr::null_mut(),
-            breadth_first: order == TraceOrder::Breadth,
+            order,
+            below: 0,
+            lowest: ptr::null_mut(),
         }
     }
 
@@ -260,7 +275,7 @@ impl Stack {
 
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.top.at == self.bottom.at
+        self.top.at == self.bottom.at && self.below == 0
     }
 
     #[inline(always)]
@@ -279,6 +294,12 @@ impl Stack {
     #[inline(never)]
     fn grow(&mut self, arena: &Arena) {
         let full = self.top.segment;
+        if self.order == TraceOrder::Hierarchical && !full.is_null() {
+            if self.bottom.at == self.bottom.limit {
+                return self.enter_empty(full);
+            }
+            self.leave();
+        }
         // SAFETY: the segments of the chain are this stack's.
         unsafe {
             let above = match full.is_null() {
@@ -290,13 +311,46 @@ impl Stack {
                 false => above,
             };
             let was_empty = self.is_empty();
-            self.top = End::start(segment);
             if full.is_null() {
                 self.begin = segment;
             }
-            if was_empty {
-                self.bottom = self.top;
+            if was_empty || self.below > 0 {
+                return self.enter_empty(segment);
             }
+            self.top = End::start(segment);
+        }
+    }
+
+    /// A segment of this stack, in which nothing is any more, is the top one.
+    fn enter_empty(&mut self, segment: *mut Segment) {
+        // SAFETY: the segment is this stack's.
+        self.top = unsafe { End::start(segment) };
+        self.bottom = self.top;
+    }
+
+    /// Hierarchical: the top segment, which is full and has items, is left for the one above.
+    fn leave(&mut self) {
+        let segment = self.top.segment;
+        if self.below == 0 {
+            self.lowest = segment;
+        }
+        self.below += 1;
+        // SAFETY: the segment is this stack's.
+        unsafe { (*segment).oldest = self.bottom.at };
+    }
+
+    /// Hierarchical: nothing is left in the top segment, so the one below is the top one again.
+    #[cold]
+    #[inline(never)]
+    fn descend(&mut self) {
+        debug_assert!(self.below > 0);
+        self.below -= 1;
+        // SAFETY: the segments of the chain are this stack's, and there is one below.
+        unsafe {
+            let below = (*self.top.segment).previous;
+            self.enter_empty(below);
+            self.top.at = self.top.limit;
+            self.bottom.at = (*below).oldest;
         }
     }
 
@@ -306,7 +360,10 @@ impl Stack {
             self.begin_again();
             return None;
         }
-        if self.breadth_first {
+        if self.order != TraceOrder::Depth {
+            if self.bottom.at == self.top.at {
+                self.descend();
+            }
             return Some(self.oldest());
         }
         // SAFETY: not empty, so an item lies below the top, in this segment or the one below.
@@ -323,9 +380,7 @@ impl Stack {
     #[inline(always)]
     fn begin_again(&mut self) {
         if !self.begin.is_null() {
-            // SAFETY: the segment is this stack's.
-            self.top = unsafe { End::start(self.begin) };
-            self.bottom = self.top;
+            self.enter_empty(self.begin);
         }
     }
 
@@ -343,7 +398,7 @@ impl Stack {
         }
     }
 
-    /// Takes the oldest item; the stack is not empty.
+    /// Takes the oldest item, of the top segment if hierarchical; that is not empty.
     #[inline(always)]
     fn oldest(&mut self) -> Item {
         // SAFETY: between bottom and top, so it was written; a segment that the bottom has left behind has one above
@@ -361,10 +416,47 @@ impl Stack {
     /// About how many items there are: what is in segments between the first and the last does not count.
     fn items(&self) -> usize {
         let between = |low: *mut u64, high: *mut u64| (high as usize - low as usize) / 8;
+        if self.below > 0 {
+            let (oldest, limit) = self.lowest();
+            return between(oldest, limit) + between(self.bottom.at, self.top.at);
+        }
         if self.bottom.segment == self.top.segment {
             return between(self.bottom.at, self.top.at);
         }
         between(self.bottom.at, self.bottom.limit) + between(self.top.first, self.top.at)
+    }
+
+    /// Hierarchical: the items of the lowest segment, which is below the top one.
+    fn lowest(&self) -> (*mut u64, *mut u64) {
+        // SAFETY: the segments of the chain are this stack's.
+        unsafe { ((*self.lowest).oldest, End::start(self.lowest).limit) }
+    }
+
+    /// The item that was pushed first.
+    fn first(&self) -> u64 {
+        let at = match self.below {
+            0 => self.bottom.at,
+            _ => self.lowest().0,
+        };
+        // SAFETY: the stack is not empty, and so is each segment below the top one.
+        unsafe { at.read() }
+    }
+
+    /// Takes away the item that was pushed first.
+    fn drop_first(&mut self) {
+        if self.below == 0 {
+            self.oldest();
+            return;
+        }
+        let (oldest, limit) = self.lowest();
+        // SAFETY: the segments of the chain are this stack's; the lowest one has an item, and one above it.
+        unsafe {
+            (*self.lowest).oldest = oldest.add(1);
+            if (*self.lowest).oldest == limit {
+                self.lowest = (*self.lowest).next;
+                self.below -= 1;
+            }
+        }
     }
 
     /// Moves the older half to the deque, or some of it; whether anything was moved.
@@ -374,12 +466,10 @@ impl Stack {
             return false;
         }
         for _ in 0..(count / 2).min(MOST_SHARED) {
-            // SAFETY: an item lies at the bottom.
-            let item = unsafe { self.bottom.at.read() };
-            if deque.push(item).is_err() {
+            if deque.push(self.first()).is_err() {
                 break;
             }
-            self.oldest();
+            self.drop_first();
         }
         true
     }
@@ -388,7 +478,9 @@ impl Stack {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use gleaner_work::Steal;
     use std::collections::VecDeque;
+    use std::vec::Vec;
 
     #[test]
     fn items_keep_object_and_chunk() {
@@ -439,12 +531,73 @@ mod tests {
         assert_eq!((last(0), last(deep - 1)), (7, 0));
     }
 
-    /// Pushes and pops in bursts around the bounds of segments, beside a queue of the standard library.
+    /// What a stack is to do, with queues of the standard library for its segments.
+    struct Model {
+        order: TraceOrder,
+        /// Each with how many items it has taken; but for `Hierarchical` one, which is never full.
+        segments: Vec<(usize, VecDeque<u64>)>,
+    }
+
+    impl Model {
+        fn new(order: TraceOrder) -> Model {
+            Model {
+                order,
+                segments: Vec::from([(0, VecDeque::new())]),
+            }
+        }
+
+        fn push(&mut self, item: u64) {
+            let (taken, items) = self.segments.last_mut().unwrap();
+            let full = self.order == TraceOrder::Hierarchical && *taken == SEGMENT_ITEMS;
+            if full && !items.is_empty() {
+                return self.segments.push((1, VecDeque::from([item])));
+            }
+            *taken = if full { 1 } else { *taken + 1 };
+            items.push_back(item);
+        }
+
+        fn pop(&mut self) -> Option<u64> {
+            while self.segments.len() > 1 && self.segments.last().unwrap().1.is_empty() {
+                self.segments.pop();
+            }
+            let (taken, items) = self.segments.last_mut().unwrap();
+            match self.order {
+                TraceOrder::Depth => items.pop_back(),
+                TraceOrder::Breadth => items.pop_front(),
+                TraceOrder::Hierarchical => {
+                    if items.is_empty() {
+                        *taken = 0;
+                    }
+                    items.pop_front()
+                }
+            }
+        }
+
+        fn is_empty(&self) -> bool {
+            self.segments.iter().all(|(_, items)| items.is_empty())
+        }
+
+        /// Takes what was pushed first.
+        fn steal(&mut self) -> Option<u64> {
+            let mut lists = self.segments.iter_mut().map(|(_, items)| items);
+            lists.find_map(VecDeque::pop_front)
+        }
+    }
+
+    const ORDERS: [TraceOrder; 3] = [
+        TraceOrder::Depth,
+        TraceOrder::Breadth,
+        TraceOrder::Hierarchical,
+    ];
+
+    /// Pushes and pops in bursts around the bounds of segments; sometimes items are shared.
     #[test]
     fn a_stack_has_the_items_of_a_model_over_many_segments() {
-        for order in [TraceOrder::Depth, TraceOrder::Breadth] {
+        for (order, shares) in ORDERS.into_iter().flat_map(|o| [(o, false), (o, true)]) {
             let arena = Arena::new(2, 20 * SEGMENT_ITEMS).unwrap();
-            let (mut stack, mut model) = (Stack::new(order), VecDeque::new());
+            let ring: Vec<_> = (0..1024).map(|_| AtomicU64::new(0)).collect();
+            let deque = Deque::new(&ring);
+            let (mut stack, mut model) = (Stack::new(order), Model::new(order));
             let mut number = 0;
             let bursts = [
                 3,
@@ -457,8 +610,12 @@ mod tests {
             for (round, burst) in bursts.into_iter().cycle().take(12).enumerate() {
                 for _ in 0..burst {
                     stack.push(&arena, Item(number));
-                    model.push_back(number);
+                    model.push(number);
                     number += 1;
+                }
+                while shares && stack.share(&deque) && deque.len() < 700 {}
+                while let Steal::Taken(item) = deque.steal() {
+                    assert_eq!(Some(item), model.steal(), "{order:?} {round} shared");
                 }
                 let pops = if round % 3 == 2 {
                     usize::MAX
@@ -466,10 +623,7 @@ mod tests {
                     burst - burst / 3
                 };
                 for _ in 0..pops {
-                    let expected = match order {
-                        TraceOrder::Depth => model.pop_back(),
-                        TraceOrder::Breadth => model.pop_front(),
-                    };
+                    let expected = model.pop();
                     assert_eq!(
                         stack.pop().map(|item| item.0),
                         expected,
@@ -479,13 +633,48 @@ mod tests {
                         break;
                     }
                 }
-                assert_eq!(stack.is_empty(), model.is_empty());
             }
-            while stack.pop().is_some() {}
+            while let Some(item) = stack.pop() {
+                assert_eq!(
+                    (Some(item.0), stack.is_empty()),
+                    (model.pop(), model.is_empty())
+                );
+            }
             stack.forget();
             arena.release();
             stack.push(&arena, Item(7));
             assert_eq!((stack.pop(), stack.pop()), (Some(Item(7)), None));
         }
+    }
+
+    /// The numbers of a tree of five children each, as a trace finds them: no more than a segment waits between an item
+    /// and its children.
+    #[test]
+    fn a_hierarchical_trace_of_a_tree_takes_few_segments() {
+        let arena = Arena::new(1, 100 * SEGMENT_ITEMS).unwrap();
+        let (mut stack, mut seen, nodes) = (Stack::new(TraceOrder::Hierarchical), 0, 300_000);
+        stack.push(&arena, Item(0));
+        while let Some(Item(number)) = stack.pop() {
+            seen += 1;
+            let children = 5 * number + 1..5 * number + 6;
+            children
+                .filter(|&child| child < nodes)
+                .for_each(|child| stack.push(&arena, Item(child)));
+        }
+        let segments = arena.taken.load(Ordering::Relaxed);
+        assert_eq!(seen, nodes);
+        assert!(segments < 10, "{segments}");
+    }
+
+    #[test]
+    fn a_hierarchical_trace_of_a_list_takes_one_segment() {
+        let arena = Arena::new(1, 9 * SEGMENT_ITEMS).unwrap();
+        let mut stack = Stack::new(TraceOrder::Hierarchical);
+        for number in 0..3 * SEGMENT_ITEMS as u64 {
+            stack.push(&arena, Item(number));
+            assert_eq!(stack.pop(), Some(Item(number)));
+            assert!(stack.is_empty());
+        }
+        assert_eq!(arena.taken.load(Ordering::Relaxed), 1);
     }
 }

@@ -612,7 +612,11 @@ mod tests {
             std::thread::spawn(move || unsafe { CREW.serve(index) });
             true
         });
-        for order in [TraceOrder::Depth, TraceOrder::Breadth] {
+        for order in [
+            TraceOrder::Depth,
+            TraceOrder::Breadth,
+            TraceOrder::Hierarchical,
+        ] {
             let mut engine =
                 Engine::new(4, Homes::new(&Topology::synthetic(2, 2)), 1 << 16, order).unwrap();
             for round in 0..20 {
