@@ -25,7 +25,10 @@
  * fail, its comment says what it answers then. A full heap is reported and
  * never aborts the process. A mistake that is noticed ends the process with one
  * line on the standard error stream, "gleaner: ..."; RUST_BACKTRACE=1 adds
- * where it was made.
+ * where it was made. Always noticed are calls with a mutator that was detached
+ * or is another thread's, with a handle or a heap that was freed, and by a
+ * function that a collection calls. Define GLEANER_DEBUG before you include
+ * this header, and the inline functions notice these mistakes, too.
  */
 #ifndef GLEANER_H
 #define GLEANER_H
@@ -41,7 +44,7 @@ extern "C" {
 /* One number is the version of this interface, of the header of objects and of
    the published fields. gleaner_interface() returns that of the library that is
    linked. */
-#define GLEANER_INTERFACE 8
+#define GLEANER_INTERFACE 9
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
@@ -69,6 +72,21 @@ typedef struct gleaner_heap gleaner_heap;
 #error "GLEANER_FIRST_N is a power of two from 64 to 262144, or 0"
 #endif
 #endif
+/* With GLEANER_DEBUG, the inline functions below that allocate, store or poll
+   check that the mutator is one of the calling thread's and in no blocking
+   region, and gleaner_detach that all frames were left. `what` is what is done,
+   for the message. */
+#ifdef GLEANER_DEBUG
+struct gleaner_mutator;
+void gleaner_check_calls(void);
+void gleaner_check_use(const struct gleaner_mutator *mutator, const char *what);
+#define GLEANER_CHECK_CALLS() gleaner_check_calls()
+#define GLEANER_MAY_USE(mutator, what) gleaner_check_use(mutator, what)
+#else
+#define GLEANER_CHECK_CALLS() ((void)0)
+#define GLEANER_MAY_USE(mutator, what) ((void)0)
+#endif
+
 /* How many bytes of each array's elements lie in one piece, as far as it is
    known at compile time; 0 if it is not. */
 static inline size_t gleaner_known_first_n(void)
@@ -161,13 +179,15 @@ static inline gleaner_heap *
 gleaner_heap_new(const struct gleaner_options *options, char *message,
                  size_t message_bytes)
 {
+    GLEANER_CHECK_CALLS();
     return gleaner_heap_new_knowing(gleaner_known_first_n(), options, message,
                                     message_bytes);
 }
 
 /* Ends the heap and frees all its memory. If `heap` is NULL, nothing happens
    and the answer is true. While the heap has mutators, handles, weak references
-   or ephemerons, this does nothing and answers false. */
+   or ephemerons, this does nothing and answers false. A heap that is used after
+   it was freed, or freed twice, ends the process with a message. */
 bool gleaner_heap_free(gleaner_heap *heap);
 
 /* ---- types --------------------------------------------------------------- */
@@ -310,10 +330,14 @@ gleaner_mutator *gleaner_attach_knowing(gleaner_heap *heap, size_t first_n);
    message. */
 static inline gleaner_mutator *gleaner_attach(gleaner_heap *heap)
 {
+    GLEANER_CHECK_CALLS();
     return gleaner_attach_knowing(heap, gleaner_known_first_n());
 }
 /* The calling thread stops being a mutator, inside a blocking region or
    outside. Nothing happens if the mutator is no longer one of this thread's.
+   With GLEANER_DEBUG defined, to detach inside an open frame, or the mutator of
+   another thread, ends the process with a message. With the options quarantine
+   and verify=edges, the first does in any case.
 
    A thread that ends attached, in whatever way, is detached from all its heaps.
    This happens in the last round in which the C library calls the destructors
@@ -359,8 +383,10 @@ bool gleaner_set_thread_role(gleaner_role role);
 
    In a region, a call that allocates, collects, walks, copies elements or makes
    a handle ends the process with a message. So does a poll for which a
-   collection waits, and with GLEANER_DEBUG defined every poll. So does an end
-   without a beginning. gleaner_get_totals is allowed.
+   collection waits, and with GLEANER_DEBUG defined every poll and every store.
+   So does an end without a beginning. gleaner_get_totals is allowed. A mutator
+   of the same heap that the thread attached inside the region must be detached
+   before the region ends; otherwise the process ends with a message.
 
    A thread that is a mutator of two heaps must be in a blocking region of the
    one while it uses the other; otherwise two threads may wait for each
@@ -424,8 +450,10 @@ void gleaner_poll_slowly(gleaner_mutator *mutator);
 static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes,
                                      size_t most)
 {
-    uintptr_t object = mutator->cursor;
+    uintptr_t object;
 
+    GLEANER_MAY_USE(mutator, "an allocation");
+    object = mutator->cursor;
     if (bytes > most || mutator->limit - object < bytes)
         return 0;
     mutator->cursor = object + bytes;
@@ -668,6 +696,7 @@ static inline void gleaner_initialize(gleaner_mutator *mutator, void *object,
 {
     char *slot = (char *)object + offset;
 
+    GLEANER_MAY_USE(mutator, "a store");
     if (mutator->slot_bytes == 8)
         __atomic_store_n((uint64_t *)slot, value, __ATOMIC_RELEASE);
     else
@@ -760,8 +789,8 @@ struct gleaner_collection {
 /* Calls `listener` after each collection, when the other threads run again.
    `of` is valid only during the call. Several threads may call the listener at
    once. It may take totals with a mutator of this heap, but must not use one
-   otherwise. It may attach to another heap. It must not leave by longjmp. The
-   listener stays until the heap ends. */
+   otherwise. It may attach to another heap. It must not leave by longjmp or by
+   an exception. The listener stays until the heap ends. */
 void gleaner_add_listener(gleaner_heap *heap,
                           void (*listener)(void *data,
                                            const struct gleaner_collection *of),
@@ -870,7 +899,9 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
    of everything for all objects. */
 
 /* A handle keeps what it holds alive until the handle is freed. Any thread may
-   free it. The functions that make handles, weak references and ephemerons
+   free it. One that is used after it was freed, or freed twice, ends the
+   process with a message; so does a weak reference or an ephemeron. Their
+   pointers are no addresses. The functions that make handles, weak references and ephemerons
    answer NULL when the heap has no room for another one. */
 typedef struct gleaner_handle gleaner_handle;
 gleaner_handle *gleaner_handle_new(gleaner_mutator *mutator,

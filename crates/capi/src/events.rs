@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char, c_void};
 
 use gleaner::{Collection, Event, Heap};
 
+use crate::cells::Name;
 use crate::checks::heap_of;
 
 /// `struct gleaner_event`.
@@ -83,7 +84,7 @@ fn text(text: &str) -> CString {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_add_listener(
-    heap: *const Heap,
+    heap: Name<Heap>,
     function: Option<Function>,
     data: *mut c_void,
 ) {

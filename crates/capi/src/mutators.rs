@@ -10,7 +10,8 @@ use gleaner::{Heap, Role, Totals, set_thread_role};
 use gleaner_os::memory;
 use gleaner_os::output::STDERR;
 
-use crate::checks::{check_type, heap_of};
+use crate::cells::Name;
+use crate::checks::{check_detach, check_type, heap_of};
 use crate::heaps::differently_cut;
 use crate::{mutator, pointer, threads};
 
@@ -23,7 +24,7 @@ const _: () = assert!(offsets::ARRAYLET_SHIFT == 96 && offsets::POINTER_SHIFT ==
 const _: () = assert!(offsets::POINTER_BASE == 104 && offsets::WHOLE_BYTES == 120);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_attach_knowing(heap: *const Heap, first_n: usize) -> *mut Record {
+pub unsafe extern "C" fn gleaner_attach_knowing(heap: Name<Heap>, first_n: usize) -> *mut Record {
     // SAFETY: a heap of the caller's, or null.
     let heap = unsafe { heap_of(heap) };
     if let Some(why) = differently_cut(heap, first_n) {
@@ -46,7 +47,7 @@ pub unsafe extern "C" fn gleaner_attach_knowing(heap: *const Heap, first_n: usiz
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_cut_differently(record: *mut Record, first_n: usize) {
     // SAFETY: the calling thread's mutator.
-    let heap = unsafe { mutator(record) }.heap();
+    let heap = unsafe { mutator(record, "an access") }.heap();
     if let Some(why) = differently_cut(&heap, first_n) {
         panic!("{why}");
     }
@@ -54,6 +55,7 @@ pub unsafe extern "C" fn gleaner_cut_differently(record: *mut Record, first_n: u
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_detach(record: *mut Record) {
+    check_detach(record);
     threads::detach(record);
 }
 
@@ -66,13 +68,13 @@ pub extern "C" fn gleaner_set_thread_role(role: u32) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_blocking_begin(record: *mut Record) {
     // SAFETY: the calling thread's mutator; the header says what the caller promises.
-    unsafe { mutator(record).blocking_begin() };
+    unsafe { mutator(record, "a blocking region").blocking_begin() };
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_blocking_end(record: *mut Record) {
     // SAFETY: the calling thread's mutator, whose region `gleaner_blocking_begin` began, as gleaner.h asks.
-    unsafe { mutator(record).blocking_end() };
+    unsafe { mutator(record, "the end of a blocking region").blocking_end() };
 }
 
 /// A structure; ends the process if its type is none.
@@ -94,7 +96,7 @@ pub unsafe extern "C" fn gleaner_allocate_slowly(
     bytes: usize,
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator; type and size are the caller's promise.
-    let object = unsafe { mutator(record).allocate_raw(structure(id, bytes), Fresh::Zeroed) };
+    let object = unsafe { mutator(record, "an allocation").allocate_raw(structure(id, bytes), Fresh::Zeroed) };
     pointer(object.ok())
 }
 
@@ -107,7 +109,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_slowly(
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator and a type of its heap, as gleaner.h asks; `bytes` are what its length
     // takes.
-    let array = unsafe { mutator(record).allocate_raw(array(id, length, bytes), Fresh::Zeroed) };
+    let array = unsafe { mutator(record, "an allocation").allocate_raw(array(id, length, bytes), Fresh::Zeroed) };
     pointer(array.ok())
 }
 
@@ -119,7 +121,7 @@ pub unsafe extern "C" fn gleaner_allocate_pinned(
 ) -> *mut u8 {
     let bytes = whole_granules(bytes);
     // SAFETY: the calling thread's mutator and a type of its heap whose objects have `bytes` bytes, as gleaner.h asks.
-    let object = unsafe { mutator(record).allocate_pinned_raw(structure(id, bytes)) };
+    let object = unsafe { mutator(record, "an allocation").allocate_pinned_raw(structure(id, bytes)) };
     pointer(object.ok())
 }
 
@@ -133,7 +135,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
     let bytes = array_bytes_of(length, element_bytes);
     let new = array(id, length, bytes);
     // SAFETY: the calling thread's mutator.
-    let mutator = unsafe { mutator(record) };
+    let mutator = unsafe { mutator(record, "an allocation") };
     mutator.check_size(TypeId::new(id), Some(length), bytes);
     // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
     let array = unsafe { mutator.allocate_pinned_raw(new) };
@@ -150,7 +152,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_immortal(
     let bytes = array_bytes_of(length, element_bytes);
     let new = array(id, length, bytes);
     // SAFETY: the calling thread's mutator.
-    let mutator = unsafe { mutator(record) };
+    let mutator = unsafe { mutator(record, "an allocation") };
     mutator.check_size(TypeId::new(id), Some(length), bytes);
     // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
     let array = unsafe { mutator.allocate_immortal_raw(new) };
@@ -169,7 +171,7 @@ pub unsafe extern "C" fn gleaner_walk(
     let visit = visit.expect("gleaner_walk: the function that visits is NULL");
     // SAFETY: a mutator of the caller's, and a function that the caller vouches for.
     unsafe {
-        mutator(record).walk(&mut |found| visit(data, found.object.ptr(), found.bytes));
+        mutator(record, "a walk").walk(&mut |found| visit(data, found.object.ptr(), found.bytes));
     }
 }
 
@@ -181,7 +183,7 @@ pub unsafe extern "C" fn gleaner_allocate_initialized_slowly(
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator and a type of its heap; every field is written before the next poll, as
     // gleaner.h asks.
-    let object = unsafe { mutator(record).allocate_raw(structure(id, bytes), Fresh::Unwritten) };
+    let object = unsafe { mutator(record, "an allocation").allocate_raw(structure(id, bytes), Fresh::Unwritten) };
     pointer(object.ok())
 }
 
@@ -194,26 +196,26 @@ pub unsafe extern "C" fn gleaner_allocate_array_initialized_slowly(
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator and an array type; every element is written before the next poll, as
     // gleaner.h asks.
-    let array = unsafe { mutator(record).allocate_raw(array(id, length, bytes), Fresh::Unwritten) };
+    let array = unsafe { mutator(record, "an allocation").allocate_raw(array(id, length, bytes), Fresh::Unwritten) };
     pointer(array.ok())
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_poll_slowly(record: *mut Record) {
     // SAFETY: the calling thread's mutator.
-    unsafe { mutator(record) }.poll_slowly();
+    unsafe { mutator(record, "a poll") }.poll_slowly();
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_collect(record: *mut Record, everything: bool) {
     // SAFETY: the calling thread's mutator.
-    unsafe { mutator(record) }.collect(everything);
+    unsafe { mutator(record, "a collection") }.collect(everything);
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_identity_hash(record: *mut Record, object: *mut u8) -> u32 {
     // SAFETY: the calling thread's mutator, and a valid reference.
-    unsafe { mutator(record).identity_hash_raw(Address::of(object)) }
+    unsafe { mutator(record, "an identity hash is asked for").identity_hash_raw(Address::of(object)) }
 }
 
 /// `struct gleaner_totals`.
@@ -236,7 +238,7 @@ pub struct CTotals {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTotals) {
     // SAFETY: the calling thread's mutator.
-    let totals: Totals = unsafe { mutator(record) }.totals();
+    let totals: Totals = unsafe { mutator(record, "a question for totals") }.totals();
     let totals = CTotals {
         scavenges: totals.scavenges,
         full_collections: totals.full_collections,
@@ -258,7 +260,7 @@ pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTot
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_print_array_report(record: *mut Record) -> bool {
     // SAFETY: the calling thread's mutator.
-    let report = unsafe { mutator(record) }.array_report();
+    let report = unsafe { mutator(record, "a question for a report") }.array_report();
     if let Some(report) = &report {
         eprint!("{report}");
     }

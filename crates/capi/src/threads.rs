@@ -11,7 +11,7 @@
 //! - Before an ending thread waits for a collection of one heap, it is outside of the gates of all.
 
 use std::cell::Cell;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::LazyLock;
 
 use gleaner::Mutator;
@@ -89,6 +89,20 @@ pub fn add(mutator: Mutator) -> *mut Record {
         unsafe { (*record).door.set(place.cast()) };
         record
     })
+}
+
+/// The mutator of the calling thread that has this record; `None` if it has no such mutator. The record is not looked at.
+pub fn attached(record: *mut Record) -> Option<NonNull<Attached>> {
+    let mut at = THREAD.with(|thread| thread.first.get());
+    while let Some(found) = NonNull::new(at) {
+        // SAFETY: the list is this thread's, and its members exist.
+        let member = unsafe { found.as_ref() };
+        if member.record == record {
+            return Some(found);
+        }
+        at = member.next;
+    }
+    None
 }
 
 /// Detaches a mutator of the calling thread; does nothing if there is no such mutator.

@@ -92,7 +92,7 @@ fn all_hold_still(overdue: bool) -> bool {
 }
 
 extern "C" fn before() {
-    members::own().for_each(|member| members::assert_no_walk(member.body().number, "a fork"));
+    members::own().for_each(|member| members::assert_world_runs(member.body().number, "a fork"));
     members::stand(None);
     HEAPS.lock();
     for body in heaps() {

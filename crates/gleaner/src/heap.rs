@@ -137,6 +137,12 @@ impl Heap {
         with_heap!(&mut kind, heap => {
             heap.set_stand_aside(fork::stand_aside, number);
             heap.ended = Some(Box::new(move || members::bury(number)));
+            heap.leading = Some(Box::new(move |lead| {
+                // The thread has left the gate as this mutator.
+                let member = members::inside(number);
+                let _runs = member.map(|member| Runs::new(member, Callback::Collection));
+                lead();
+            }));
             heap.listener = Some(Box::new(move |events| {
                 // The thread that led is outside of the gate.
                 let member = members::inside(number);
@@ -284,8 +290,9 @@ impl Heap {
     }
 
     /// Calls `listener` with each event of each collection, in order, when the collection is over. A listener stays as
-    /// long as the heap does. A listener that holds a clone of the heap keeps the heap for ever. A panic of the
-    /// listener propagates out of the call that led the collection, such as an allocation.
+    /// long as the heap does. A listener that holds a clone of the heap keeps the heap for ever. A listener
+    /// should not panic. If one does, a line on standard error says so, the other listeners are told, and then the
+    /// panic propagates out of the call that led the collection, such as an allocation.
     pub fn add_listener(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
         self.add_collection_listener(move |collection| {
             collection.events.iter().for_each(&listener)
@@ -341,7 +348,7 @@ impl Heap {
     /// inside [`Mutator::blocking`](crate::Mutator::blocking). Otherwise a collection that another thread wants would
     /// wait for the calling thread for ever.
     pub fn totals(&self) -> Totals {
-        members::assert_no_walk(self.shared.number, "totals are asked for");
+        members::assert_world_runs(self.shared.number, "totals are asked for");
         with_heap!(&self.shared.kind, heap => heap.totals())
     }
 
@@ -349,7 +356,7 @@ impl Heap {
     /// `topology`); elsewhere it is `None`. A thread with a mutator of this heap calls it inside
     /// [`Mutator::blocking`](crate::Mutator::blocking), for the reason given at [`Heap::totals`].
     pub fn locality(&self) -> Option<Box<Locality>> {
-        members::assert_no_walk(self.shared.number, "locality is asked for");
+        members::assert_world_runs(self.shared.number, "locality is asked for");
         with_heap!(&self.shared.kind, heap => heap.locality())
     }
 
@@ -357,7 +364,7 @@ impl Heap {
     /// with a mutator of this heap calls it inside [`Mutator::blocking`](crate::Mutator::blocking), for the reason
     /// given at [`Heap::totals`].
     pub fn synchronisation(&self) -> Synchronisation {
-        members::assert_no_walk(self.shared.number, "synchronisation is asked for");
+        members::assert_world_runs(self.shared.number, "synchronisation is asked for");
         with_heap!(&self.shared.kind, heap => heap.synchronisation())
     }
 

@@ -33,7 +33,13 @@ pub(crate) enum Callback {
     Walk,
     /// It is told of the collection that the thread has led.
     Listener,
+    /// It visits slots for the collection that the thread leads, in a world that the thread has stopped.
+    Collection,
 }
+
+/// What is said of an embedder's function that a collection calls, on its leader and on the heap's own threads.
+const BY_A_COLLECTION: &str = "by a trace function, a size function or a root visitor: the heap is stopped there, and such \
+                               a function may only visit slots";
 
 impl Callback {
     /// Panics if there is one: `what` is not done there.
@@ -44,9 +50,15 @@ impl Callback {
             Callback::Listener => {
                 "by a listener: it is told of a collection of this mutator's, which is not over before"
             }
+            Callback::Collection => BY_A_COLLECTION,
         };
         panic!("{what} {place}");
     }
+}
+
+/// Panics where [`note_collector`] was called on this thread: `what` is not done there.
+pub(crate) fn assert_no_collector(what: &str) {
+    assert!(!COLLECTS.get(), "{what} {BY_A_COLLECTION}");
 }
 
 /// A mutator, as its thread sees it.
@@ -82,6 +94,14 @@ static ORPHANS: Guarded<Vec<Shared>> = Guarded::new(Vec::new());
 thread_local! {
     /// The first member of the thread. Without a destructor, so that it is there to the very end.
     static FIRST: Cell<*const Member> = const { Cell::new(ptr::null()) };
+    /// Whether the thread is a heap's own and works in its collections.
+    static COLLECTS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread is a heap's own from now on: all that it runs of the embedder's are functions that collections
+/// call.
+pub(crate) fn note_collector() {
+    COLLECTS.set(true);
 }
 
 impl Member {
@@ -165,14 +185,25 @@ pub(crate) fn inside(heap: u32) -> Option<&'static Member> {
     own().find(|member| member.is_inside() && member.body().number == heap)
 }
 
-/// Panics where the calling thread visits all objects of a heap, by any of its mutators: `what` would wait for the
-/// thread itself.
-pub(crate) fn assert_no_walk(heap: u32, what: &str) {
+/// Panics where the calling thread has stopped the world of a heap, by any of its mutators, or works for one that has:
+/// `what` would wait for the thread itself.
+pub(crate) fn assert_world_runs(heap: u32, what: &str) {
+    assert_no_collector(what);
     let of_heap = own().filter(|member| member.body().number == heap);
-    let walks = of_heap.map(|member| member.callback.get());
-    walks
-        .filter(|&callback| callback == Callback::Walk)
+    let stops = of_heap.map(|member| member.callback.get());
+    stops
+        .filter(|&callback| callback != Callback::Listener)
         .for_each(|callback| callback.assert_none(what));
+}
+
+/// The thread whose mutator has this record; `None` if there is no such mutator. For messages.
+pub(crate) fn owner_of(record: NonNull<Record>) -> Option<ThreadId> {
+    ALL.with(|all| {
+        // SAFETY: what is in the list exists; the number of its thread changes in a forked child alone.
+        let members = all.iter().map(|Listed(member)| unsafe { &*member.as_ptr() });
+        let owned = members.filter(|member| member.record == record);
+        owned.map(|member| member.thread.get()).next()
+    })
 }
 
 /// The calling thread stands in all gates that it is inside of, but not in that of `except`, of whose gate it is outside

@@ -6,6 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
@@ -23,6 +24,22 @@ use crate::local::Local;
 use crate::members::{self, Callback, Member, Runs};
 
 /// A thread's use of a heap. A mutator stays on the thread that attached it, and detaches when it is dropped.
+///
+/// The compiler refuses a mutator on another thread, and one that was dropped:
+///
+/// ```compile_fail,E0277
+/// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+/// let mut mutator = heap.attach().unwrap();
+/// std::thread::scope(|threads| {
+///     threads.spawn(|| mutator.collect(true));
+/// });
+/// ```
+/// ```compile_fail,E0382
+/// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+/// let mut mutator = heap.attach().unwrap();
+/// drop(mutator);
+/// mutator.collect(true);
+/// ```
 ///
 /// A mutator keeps its heap alive, even after every [`Heap`] value was dropped. The heap then ends with its last
 /// mutator.
@@ -63,7 +80,7 @@ impl Heap {
     /// would wait for the second mutator for ever. A thread with mutators of two heaps uses one inside `blocking` of
     /// the other; otherwise two such threads may wait for each other.
     pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
-        members::assert_no_walk(self.shared.number, "attaching");
+        members::assert_world_runs(self.shared.number, "attaching");
         assert!(
             members::inside(self.shared.number).is_none(),
             "this thread is a mutator of this heap already, so collections would wait for it for ever: use that mutator, \
@@ -175,7 +192,12 @@ impl Mutator {
         if regions == 1 {
             let what = "the end of a blocking region";
             self.member().callback.get().assert_none(what);
-            members::assert_no_walk(self.shared.number, what);
+            members::assert_world_runs(self.shared.number, what);
+            assert!(
+                members::inside(self.shared.number).is_none(),
+                "{what} inside which this thread attached to the same heap again, and that mutator is still attached: each \
+                 collection would wait for it for ever; drop the second mutator inside the region"
+            );
             with_heap!(&self.shared.kind, heap => heap.gate.enter());
             self.show_buffer();
         }
@@ -203,6 +225,14 @@ impl Mutator {
     pub(crate) fn assert_inside(&self, what: &str) {
         if !self.member().is_inside() {
             self.refuse(what);
+        }
+    }
+
+    /// As [`Mutator::assert_inside`], in debug builds: `what` is inlined where it is called.
+    #[inline(always)]
+    pub(crate) fn debug_assert_inside(&self, what: &str) {
+        if cfg!(debug_assertions) {
+            self.assert_inside(what);
         }
     }
 
@@ -250,6 +280,21 @@ impl Mutator {
 
     /// Runs `body`, which may block and must not use the heap. Collections go on meanwhile, and do not wait for this
     /// thread. In a scope, [`Scope::blocking`](crate::Scope::blocking) does the same.
+    ///
+    /// The compiler refuses uses of this mutator in `body`:
+    ///
+    /// ```compile_fail,E0499
+    /// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+    /// let pair = heap.structure(gleaner::Structure { references: 1, bytes: 8 }).unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let one = scope.allocate(pair).unwrap();
+    ///     scope.blocking(|| scope.write_u64(one, 0, 7));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// `body` may attach to the same heap again. If that mutator is still attached when the region ends, this panics:
+    /// each collection would wait for the second mutator for ever.
     pub fn blocking<R>(&mut self, body: impl FnOnce() -> R) -> R {
         self.outside("a blocking region", body)
     }
@@ -259,7 +304,11 @@ impl Mutator {
         struct Region<'a>(&'a mut Mutator);
         impl Drop for Region<'_> {
             fn drop(&mut self) {
-                self.0.enter();
+                let heap = self.0.shared.number;
+                // A second panic would end the process: the mutator stays outside, and says so when it is used.
+                if !thread::panicking() || members::inside(heap).is_none() {
+                    self.0.enter();
+                }
             }
         }
         self.leave(what);
@@ -313,7 +362,10 @@ impl Drop for Mutator {
     fn drop(&mut self) {
         let what = "detaching";
         self.member().callback.get().assert_none(what);
-        members::assert_no_walk(self.shared.number, what);
+        members::assert_world_runs(self.shared.number, what);
+        if with_heap!(&self.shared.kind, heap => heap.checks_use()) {
+            self.assert_no_frames();
+        }
         self.leave_for_good();
         let record = self.record;
         // SAFETY: the heap gave the record, and nobody uses it after this.

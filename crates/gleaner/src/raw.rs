@@ -8,7 +8,9 @@
 //! The fast paths are inlined here. [`FastPaths`] has what generated code needs to emit them.
 
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::Arc;
+use std::thread;
 
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header;
@@ -80,7 +82,7 @@ impl Heap {
     /// The function keeps what [`RootVisitor`] asks, and the slots that it visits hold valid values at every allocation
     /// and poll.
     pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
-        members::assert_no_walk(self.shared.number, "a root visitor is set");
+        members::assert_world_runs(self.shared.number, "a root visitor is set");
         // SAFETY: the function keeps what `RootVisitor` asks, as the caller promises.
         with_heap!(&self.shared.kind, heap => unsafe { heap.set_root_visitor(visitor) });
     }
@@ -208,6 +210,7 @@ impl Mutator {
         offset: usize,
         value: Value,
     ) {
+        self.debug_assert_inside("a store");
         // SAFETY: a slot of format `F` lies there, as the caller promises, and the object is young, so no card is due.
         unsafe { F::store(object.add(offset), self.record().base, value) };
     }
@@ -223,6 +226,7 @@ impl Mutator {
         offset: usize,
         to: Address,
     ) {
+        self.debug_assert_inside("a store");
         // SAFETY: a slot of format `F` lies there, as the caller promises, and the object is young, so no card is due.
         unsafe { F::store_reference(object.add(offset), self.record().base, to) };
     }
@@ -230,6 +234,7 @@ impl Mutator {
     /// The write barrier for a slot at `at`: after the store, or before.
     #[inline(always)]
     pub(crate) fn dirty(&self, at: Address) {
+        self.debug_assert_inside("a store");
         let card = self.record().cards.wrapping_add(at.word() >> CARD_SHIFT);
         // SAFETY: the address is in the heap, so it has a card.
         unsafe { &*(card as *const gleaner_base::sync::AtomicU8) }.store(DIRTY, Ordering::Relaxed);
@@ -357,6 +362,22 @@ impl Mutator {
         self.record_place().as_ptr()
     }
 
+    /// Panics in a blocking region, and in functions of the embedder that the heap calls: `what` uses the heap. For
+    /// generated code that is checked.
+    pub fn check_use(&self, what: &str) {
+        self.assert_inside(what);
+    }
+
+    /// Panics if frames are open on the shadow stack: to detach forgets them. With options `quarantine` and
+    /// `verify=edges` each detaching asks this.
+    pub fn assert_no_frames(&self) {
+        assert!(
+            self.record().frames.get().is_null() || thread::panicking(),
+            "detaching inside an open frame: its values are no roots any more; leave all frames first (GLEANER_LEAVE, \
+             Mutator::set_frame)"
+        );
+    }
+
     /// Begins a region in which the thread may block. Prefer [`Mutator::blocking`].
     ///
     /// Regions nest: the heap may be used again when the outermost region has ended. Functions that use the heap inside
@@ -432,6 +453,18 @@ impl Mutator {
         self.assert_inside("a finalizable object is taken");
         with_heap!(&self.shared.kind, heap => heap.weak.take_ready())
     }
+}
+
+/// The thread whose mutator has this record, by the kernel's number; `None` if there is no such mutator. A door that hands
+/// out records asks it before it refuses one.
+pub fn thread_of(record: NonNull<Record>) -> Option<i32> {
+    members::owner_of(record).map(|thread| thread.0)
+}
+
+/// Panics on a heap's own thread: all that it runs of the embedder's are functions that collections call, where `what` is
+/// not done.
+pub fn assert_no_collector(what: &str) {
+    members::assert_no_collector(what);
 }
 
 /// What a slot of a handle holds.

@@ -8,6 +8,7 @@ use gleaner_os::threads::{Placement, Role, Thread, spawn};
 use gleaner_plans::scavenge::Config;
 
 use crate::guarded::Guarded;
+use crate::members;
 
 /// Threads that were started and are to be joined. Its holder waits for the system at most, which starts one.
 pub(crate) type Threads = Guarded<Vec<Thread>>;
@@ -50,6 +51,7 @@ pub(crate) fn start_on<B: FnOnce() + Send + 'static>(
     };
     start(role, placement, move || {
         role.name_current(index);
+        members::note_collector();
         body();
     })
 }

@@ -74,13 +74,29 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let done = self.collecting.with(&self.gate, |state| {
             let wanted = seen.is_none_or(|seen| seen == self.epoch());
-            wanted.then(|| self.stop_and_collect(state, extent, reason, request))
+            wanted.then(|| self.lead(state, extent, reason, request))
         });
         let (room, record) = done?;
         if let Some(listener) = &self.listener {
             listener(record.events());
         }
         Some(room)
+    }
+
+    /// The collection, as the door has it led.
+    fn lead(
+        &self,
+        state: &mut State,
+        extent: Extent,
+        reason: &'static str,
+        request: Request,
+    ) -> (bool, Record) {
+        let Some(leading) = &self.leading else {
+            return self.stop_and_collect(state, extent, reason, request);
+        };
+        let mut done = None;
+        leading(&mut || done = Some(self.stop_and_collect(state, extent, reason, request)));
+        done.expect("what leads a collection runs it")
     }
 
     /// A mutator inside the gate stops here if it is asked to. As for [`Scavenge::collect`].

@@ -44,6 +44,9 @@ pub(super) const NO_ROOM: &str = "a promotion found no room";
 /// and holds no lock, so several may be told at once.
 pub type Listener = dyn Fn(&[Event]) + Send + Sync;
 
+/// Runs the collection that it is given, on the thread that leads it.
+pub type Leading = dyn Fn(&mut dyn FnMut()) + Send + Sync;
+
 /// A heap of precise objects with slots of format `F`.
 pub struct Scavenge<F> {
     /// How it was set up; sizes are rounded.
@@ -82,6 +85,9 @@ pub struct Scavenge<F> {
     /// What the thread that is to lead a collection does first, outside of the gate and without a lock: it makes the
     /// threads that the heap is to have and has not. Set before the heap is shared.
     pub before_collection: Option<Box<dyn Fn() + Send + Sync>>,
+    /// What the thread that leads a collection does it in: functions of the embedder run there, of traced types and for
+    /// roots, and must not use the heap. Set before the heap is shared.
+    pub leading: Option<Box<Leading>>,
     /// Asked when a stop takes long: which mutators inside the gate are of threads that have ended. Nobody else speaks
     /// for them from then on. Set before the heap is shared.
     pub ended: Option<Box<dyn Fn() -> Vec<NonNull<Mutator>> + Send + Sync>>,
