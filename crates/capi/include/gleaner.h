@@ -762,6 +762,9 @@ struct gleaner_totals {
     uint64_t zeroing_ns, zeroing_ahead_ns, stalled_ns;
     /* How often collections looked at the key of an ephemeron. */
     uint64_t ephemeron_looks;
+    /* Of stopped_ns, how long collections waited until all threads had
+       stopped; and the longest such wait. */
+    uint64_t stopping_ns, longest_stopping_ns;
 };
 void gleaner_get_totals(gleaner_mutator *mutator, struct gleaner_totals *into);
 /* Collects everything, and writes the report of option array-report to the
@@ -785,6 +788,7 @@ struct gleaner_collection {
     bool everything;     /* false: only the young generation */
     size_t event_count;
     const struct gleaner_event *events; /* the phases, in their order */
+    uint64_t stopping_ns; /* of stopped_ns, until all threads had stopped */
 };
 /* Calls `listener` after each collection, when the other threads run again.
    `of` is valid only during the call. Several threads may call the listener at

@@ -29,7 +29,9 @@ pub unsafe fn heap_of<'a>(heap: Name<Heap>) -> &'a Heap {
 
 /// The end of a process that uses a heap which `gleaner_heap_free` has ended.
 pub fn heap_is_freed() -> ! {
-    panic!("the heap was freed already: gleaner_heap_free answered true, so keep no copy of its pointer");
+    panic!(
+        "the heap was freed already: gleaner_heap_free answered true, so keep no copy of its pointer"
+    );
 }
 
 /// Ends the process for a record that is not that of a mutator of the calling thread's, which did `what` with it.
@@ -38,7 +40,9 @@ pub fn refuse_record(record: *mut Record, what: &str) -> ! {
     install_hook();
     raw::assert_no_collector(what);
     let Some(place) = NonNull::new(record) else {
-        panic!("{what} by a mutator that is NULL: gleaner_attach failed, and a line before says why");
+        panic!(
+            "{what} by a mutator that is NULL: gleaner_attach failed, and a line before says why"
+        );
     };
     let Some(owner) = raw::thread_of(place) else {
         panic!(

@@ -60,7 +60,8 @@ pub unsafe extern "C" fn gleaner_far_element(
     bytes: usize,
 ) -> usize {
     // SAFETY: the calling thread's mutator, and an array that has this element, as gleaner_elements.h asks.
-    let piece = unsafe { accessing(record).piece_raw(Address::of(array), index as usize, 1, bytes) };
+    let piece =
+        unsafe { accessing(record).piece_raw(Address::of(array), index as usize, 1, bytes) };
     piece.at.word()
 }
 

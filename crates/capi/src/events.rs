@@ -29,6 +29,7 @@ pub struct CCollection {
     everything: bool,
     event_count: usize,
     events: *const CEvent,
+    stopping_ns: u64,
 }
 
 type Function = unsafe extern "C" fn(*mut c_void, *const CCollection);
@@ -67,6 +68,7 @@ impl Listener {
             everything: collection.everything,
             event_count: events.len(),
             events: events.as_ptr(),
+            stopping_ns: collection.stopping_ns,
         };
         // SAFETY: the embedder's function, with a struct that lasts as long as the call.
         unsafe { (self.0)(self.1, &told) };

@@ -39,7 +39,10 @@ fn named<T: Named>(made: Option<T>) -> Name<T> {
 /// Null, or a name that [`named`] made.
 unsafe fn read<'a, T: Named>(name: Name<T>) -> &'a T {
     if name.is_null() {
-        panic!("{} is read that is NULL: the heap had no room for it when it was made", T::ONE);
+        panic!(
+            "{} is read that is NULL: the heap had no room for it when it was made",
+            T::ONE
+        );
     }
     // SAFETY: not null, so made by `named`, as the caller promises; to free it meanwhile is a mistake that no check finds.
     unsafe { name.get() }.unwrap_or_else(|| freed_already::<T>("read"))
@@ -58,7 +61,9 @@ unsafe fn free<T: Named>(name: Name<T>) {
 #[cold]
 fn freed_already<T: Named>(done: &str) -> ! {
     let one = T::ONE;
-    panic!("{one} is {done} that was freed already: free {one} once, and keep no copy of its pointer");
+    panic!(
+        "{one} is {done} that was freed already: free {one} once, and keep no copy of its pointer"
+    );
 }
 
 #[unsafe(no_mangle)]

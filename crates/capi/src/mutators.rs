@@ -96,7 +96,9 @@ pub unsafe extern "C" fn gleaner_allocate_slowly(
     bytes: usize,
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator; type and size are the caller's promise.
-    let object = unsafe { mutator(record, "an allocation").allocate_raw(structure(id, bytes), Fresh::Zeroed) };
+    let object = unsafe {
+        mutator(record, "an allocation").allocate_raw(structure(id, bytes), Fresh::Zeroed)
+    };
     pointer(object.ok())
 }
 
@@ -109,7 +111,9 @@ pub unsafe extern "C" fn gleaner_allocate_array_slowly(
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator and a type of its heap, as gleaner.h asks; `bytes` are what its length
     // takes.
-    let array = unsafe { mutator(record, "an allocation").allocate_raw(array(id, length, bytes), Fresh::Zeroed) };
+    let array = unsafe {
+        mutator(record, "an allocation").allocate_raw(array(id, length, bytes), Fresh::Zeroed)
+    };
     pointer(array.ok())
 }
 
@@ -121,7 +125,8 @@ pub unsafe extern "C" fn gleaner_allocate_pinned(
 ) -> *mut u8 {
     let bytes = whole_granules(bytes);
     // SAFETY: the calling thread's mutator and a type of its heap whose objects have `bytes` bytes, as gleaner.h asks.
-    let object = unsafe { mutator(record, "an allocation").allocate_pinned_raw(structure(id, bytes)) };
+    let object =
+        unsafe { mutator(record, "an allocation").allocate_pinned_raw(structure(id, bytes)) };
     pointer(object.ok())
 }
 
@@ -183,7 +188,9 @@ pub unsafe extern "C" fn gleaner_allocate_initialized_slowly(
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator and a type of its heap; every field is written before the next poll, as
     // gleaner.h asks.
-    let object = unsafe { mutator(record, "an allocation").allocate_raw(structure(id, bytes), Fresh::Unwritten) };
+    let object = unsafe {
+        mutator(record, "an allocation").allocate_raw(structure(id, bytes), Fresh::Unwritten)
+    };
     pointer(object.ok())
 }
 
@@ -196,7 +203,9 @@ pub unsafe extern "C" fn gleaner_allocate_array_initialized_slowly(
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator and an array type; every element is written before the next poll, as
     // gleaner.h asks.
-    let array = unsafe { mutator(record, "an allocation").allocate_raw(array(id, length, bytes), Fresh::Unwritten) };
+    let array = unsafe {
+        mutator(record, "an allocation").allocate_raw(array(id, length, bytes), Fresh::Unwritten)
+    };
     pointer(array.ok())
 }
 
@@ -215,7 +224,9 @@ pub unsafe extern "C" fn gleaner_collect(record: *mut Record, everything: bool) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_identity_hash(record: *mut Record, object: *mut u8) -> u32 {
     // SAFETY: the calling thread's mutator, and a valid reference.
-    unsafe { mutator(record, "an identity hash is asked for").identity_hash_raw(Address::of(object)) }
+    unsafe {
+        mutator(record, "an identity hash is asked for").identity_hash_raw(Address::of(object))
+    }
 }
 
 /// `struct gleaner_totals`.
@@ -233,6 +244,8 @@ pub struct CTotals {
     zeroing_ahead_ns: u64,
     stalled_ns: u64,
     ephemeron_looks: u64,
+    stopping_ns: u64,
+    longest_stopping_ns: u64,
 }
 
 #[unsafe(no_mangle)]
@@ -252,6 +265,8 @@ pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTot
         zeroing_ahead_ns: totals.zeroed.ahead_time,
         stalled_ns: totals.zeroed.stalled_time,
         ephemeron_looks: totals.ephemeron_looks,
+        stopping_ns: totals.stopping_ns,
+        longest_stopping_ns: totals.longest_stopping_ns,
     };
     // SAFETY: `into` is a struct of this version, as gleaner.h asks.
     unsafe { into.write(totals) };

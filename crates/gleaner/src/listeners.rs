@@ -26,6 +26,8 @@ pub struct Collection<'a> {
     pub everything: bool,
     /// How long the world was stopped, in nanoseconds.
     pub stopped_ns: u64,
+    /// Of that, how long the collection waited for all mutators to stop.
+    pub stopping_ns: u64,
     /// The phases in order, each with its time, bytes, objects and reason.
     pub events: &'a [Event],
 }
@@ -34,11 +36,13 @@ impl<'a> Collection<'a> {
     /// `None` for no events.
     fn new(events: &'a [Event]) -> Option<Collection<'a>> {
         let (first, last) = (events.first()?, events.last()?);
+        let stopping = events.iter().find(|event| event.phase == Phase::StopWorld);
         Some(Collection {
             number: first.collection,
             reason: first.reason,
             everything: events.iter().any(|event| event.phase == Phase::Mark),
             stopped_ns: last.duration_ns,
+            stopping_ns: stopping.map_or(0, |event| event.duration_ns),
             events,
         })
     }

@@ -200,7 +200,9 @@ pub(crate) fn assert_world_runs(heap: u32, what: &str) {
 pub(crate) fn owner_of(record: NonNull<Record>) -> Option<ThreadId> {
     ALL.with(|all| {
         // SAFETY: what is in the list exists; the number of its thread changes in a forked child alone.
-        let members = all.iter().map(|Listed(member)| unsafe { &*member.as_ptr() });
+        let members = all
+            .iter()
+            .map(|Listed(member)| unsafe { &*member.as_ptr() });
         let owned = members.filter(|member| member.record == record);
         owned.map(|member| member.thread.get()).next()
     })

@@ -16,6 +16,7 @@ use gleaner_plans::scavenge::arrays::ArrayCounts;
 use gleaner_plans::scavenge::collect::Extent;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::report::ArrayReport;
+use gleaner_plans::scavenge::stop::whereabouts::Passage;
 use gleaner_plans::scavenge::walk::Found;
 
 use crate::body::{BodyOfMutator, Kind, OutOfMemory, Shared, with_heap};
@@ -178,7 +179,7 @@ impl Mutator {
         self.member().outside.set(regions + 1);
         if regions == 0 {
             self.hide_buffer();
-            with_heap!(&self.shared.kind, heap => heap.gate.leave());
+            with_heap!(&self.shared.kind, heap => heap.leave(self.record(), Passage::Region));
         }
     }
 
@@ -198,7 +199,7 @@ impl Mutator {
                 "{what} inside which this thread attached to the same heap again, and that mutator is still attached: each \
                  collection would wait for it for ever; drop the second mutator inside the region"
             );
-            with_heap!(&self.shared.kind, heap => heap.gate.enter());
+            with_heap!(&self.shared.kind, heap => heap.enter(self.record(), Passage::Region));
             self.show_buffer();
         }
         self.member().outside.set(regions - 1);
@@ -265,7 +266,7 @@ impl Mutator {
     /// Visits every object; see [`Mutator::walk`].
     pub(crate) fn walk_outside(&mut self, visit: &mut dyn FnMut(&Found)) {
         let _runs = Runs::new(self.member(), Callback::Walk);
-        with_heap!(&self.shared.kind, heap => heap.walk(visit));
+        with_heap!(&self.shared.kind, heap => heap.walk(self.record(), visit));
     }
 
     /// Nothing but its drop follows: it is outside of the gate then, without roots.
@@ -327,7 +328,7 @@ impl Mutator {
     /// What happened to arrays in pieces so far. This is a poll: other threads may collect meanwhile.
     pub fn array_counts(&mut self) -> ArrayCounts {
         self.assert_may_collect("a question for counts");
-        with_heap!(&self.shared.kind, heap => heap.array_counts())
+        with_heap!(&self.shared.kind, heap => heap.array_counts(self.record()))
     }
 
     /// The report on arrays that option `array-report` asks for; `None` without that option. It collects everything
@@ -338,8 +339,8 @@ impl Mutator {
             if heap.config.options.array_report == 0 {
                 return None;
             }
-            heap.collect(Extent::Full, "a report on arrays");
-            heap.array_report()
+            heap.collect(self.record(), Extent::Full, "a report on arrays");
+            heap.array_report(self.record())
         })
     }
 

@@ -272,7 +272,7 @@ impl Mutator {
     #[cold]
     pub fn poll_slowly(&mut self) {
         self.assert_may_collect("a poll");
-        with_heap!(&self.shared.kind, heap => heap.poll());
+        with_heap!(&self.shared.kind, heap => heap.poll(self.record()));
     }
 
     /// Collects everything, or the young generation alone.
@@ -283,7 +283,7 @@ impl Mutator {
             Extent::Young
         };
         self.assert_may_collect("a collection");
-        with_heap!(&self.shared.kind, heap => heap.collect(extent, "asked for"));
+        with_heap!(&self.shared.kind, heap => heap.collect(self.record(), extent, "asked for"));
     }
 
     /// Makes `frame` the newest frame of the shadow stack; null for an empty stack.

@@ -22,5 +22,6 @@ mod places;
 mod random;
 mod regions;
 mod side_by_side;
+mod stops;
 mod traced;
 mod weak;

@@ -3,9 +3,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gleaner::raw::{self, Address, Frame, Fresh, NewObject, Shape, TypeId, Value};
 #[cfg(debug_assertions)]
 use gleaner::raw::Wide;
+use gleaner::raw::{self, Address, Frame, Fresh, NewObject, Shape, TypeId, Value};
 use gleaner::{Builder, Heap, Mutator, Structure, Zeroing};
 
 use crate::again::path;
@@ -254,7 +254,8 @@ const CASE: &str = "GLEANER_TEST_REGIONS_CHILD";
 fn a_mutator_of_a_region_does_not_outlive_it() {
     let heap = heap();
     let mut mutator = heap.attach().unwrap();
-    let outlives = "the end of a blocking region inside which this thread attached to the same heap again";
+    let outlives =
+        "the end of a blocking region inside which this thread attached to the same heap again";
     for own_panic in [false, true] {
         let mut second = None;
         let said = refused(|| {
@@ -268,7 +269,10 @@ fn a_mutator_of_a_region_does_not_outlive_it() {
         // The second one works; the first is where it was, in its region.
         second.as_mut().unwrap().collect(true);
         let said = refused(|| mutator.collect(true));
-        assert!(said.starts_with("a collection inside a blocking region"), "{said}");
+        assert!(
+            said.starts_with("a collection inside a blocking region"),
+            "{said}"
+        );
         drop(second);
         // SAFETY: the region that was not ended; it had no references.
         unsafe { mutator.blocking_end() };
@@ -305,7 +309,10 @@ fn a_mutator_that_is_checked_is_not_dropped_inside_an_open_frame() {
             Ok(()) => assert!(!refuses),
             Err(said) => {
                 let said = said.downcast::<&str>().unwrap();
-                assert!(refuses && said.starts_with("detaching inside an open frame"), "{said}");
+                assert!(
+                    refuses && said.starts_with("detaching inside an open frame"),
+                    "{said}"
+                );
             }
         }
     }
@@ -329,11 +336,16 @@ fn a_store_in_a_region_is_refused_in_debug_builds() {
         mutator.store_element_in::<u64>(array, 0, 7).unwrap();
         mutator.blocking_begin();
         let mut said = vec![refused(|| mutator.store_raw(object, 8, Value::NULL))];
-        said.push(refused(|| mutator.initialize_in::<Wide>(object, 8, Value::NULL)));
-        said.push(refused(|| mutator.store_element_in::<u64>(array, 0, 7).unwrap()));
+        said.push(refused(|| {
+            mutator.initialize_in::<Wide>(object, 8, Value::NULL)
+        }));
+        said.push(refused(|| {
+            mutator.store_element_in::<u64>(array, 0, 7).unwrap()
+        }));
         mutator.blocking_end();
         assert!(
-            said.iter().all(|said| said.starts_with("a store inside a blocking region")),
+            said.iter()
+                .all(|said| said.starts_with("a store inside a blocking region")),
             "{said:?}"
         );
     }
@@ -347,41 +359,49 @@ fn a_trace_function_that_uses_the_heap_ends_the_process_by_name() {
         // SAFETY: the test passes a heap, which outlives its objects.
         let _ = unsafe { &*data.cast::<Heap>() }.attach();
     }
-    let said = said_by_child("a_trace_function_that_uses_the_heap_ends_the_process_by_name", || {
-        let heap = heap();
-        let trace = raw::Trace {
-            function: attach,
-            data: (&raw const heap).cast_mut().cast(),
-        };
-        let size = raw::Size::Fixed(BYTES);
-        let id = heap.register_raw(Shape::Traced { size, trace }).unwrap();
-        let mut mutator = heap.attach().unwrap();
-        let object = allocate(&mut mutator, id);
-        // SAFETY: valid, just allocated.
-        let _kept = unsafe { mutator.handle_raw(Value::reference(object)) };
-        mutator.collect(true);
-    });
+    let said = said_by_child(
+        "a_trace_function_that_uses_the_heap_ends_the_process_by_name",
+        || {
+            let heap = heap();
+            let trace = raw::Trace {
+                function: attach,
+                data: (&raw const heap).cast_mut().cast(),
+            };
+            let size = raw::Size::Fixed(BYTES);
+            let id = heap.register_raw(Shape::Traced { size, trace }).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let object = allocate(&mut mutator, id);
+            // SAFETY: valid, just allocated.
+            let _kept = unsafe { mutator.handle_raw(Value::reference(object)) };
+            mutator.collect(true);
+        },
+    );
     let expected = "attaching by a trace function, a size function or a root visitor: the heap is stopped there";
     assert!(said.is_none_or(|said| said.contains(expected)));
 }
 
 #[test]
 fn a_listener_that_panics_is_named_and_the_others_are_told() {
-    let said = said_by_child("a_listener_that_panics_is_named_and_the_others_are_told", || {
-        let heap = heap();
-        heap.add_collection_listener(|_| panic!("as it likes"));
-        let told = Arc::new(AtomicUsize::new(0));
-        let count = told.clone();
-        heap.add_collection_listener(move |_| {
-            count.fetch_add(1, Ordering::Relaxed);
-        });
-        let mut mutator = heap.attach().unwrap();
-        assert_eq!(refused(|| mutator.collect(true)), "as it likes");
-        assert_eq!(told.load(Ordering::Relaxed), 1);
-        eprintln!("the second was told");
-    });
+    let said = said_by_child(
+        "a_listener_that_panics_is_named_and_the_others_are_told",
+        || {
+            let heap = heap();
+            heap.add_collection_listener(|_| panic!("as it likes"));
+            let told = Arc::new(AtomicUsize::new(0));
+            let count = told.clone();
+            heap.add_collection_listener(move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+            let mut mutator = heap.attach().unwrap();
+            assert_eq!(refused(|| mutator.collect(true)), "as it likes");
+            assert_eq!(told.load(Ordering::Relaxed), 1);
+            eprintln!("the second was told");
+        },
+    );
     let expected = "gleaner: a listener panicked when it was told of collection 1: as it likes; ";
-    assert!(said.is_none_or(|said| said.contains(expected) && said.contains("the second was told")));
+    assert!(
+        said.is_none_or(|said| said.contains(expected) && said.contains("the second was told"))
+    );
 }
 
 #[test]

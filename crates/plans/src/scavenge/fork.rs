@@ -19,6 +19,7 @@ use super::collect::publish_event;
 use super::mutator::Mutator;
 use super::{Scavenge, State};
 use crate::scavenge::stop::poll::StandAside;
+use crate::scavenge::stop::whereabouts::Whereabouts;
 
 /// Sets the poll words of all mutators: hints, so relaxed.
 fn set_polls(state: &State, value: u32) {
@@ -77,6 +78,8 @@ impl<F: SlotFormat> Scavenge<F> {
                     // SAFETY: the mutator's thread does not exist in this process, so nobody else uses its buffer.
                     unsafe { self.keep_of(state, &gone) };
                 });
+                let own = mutators.whereabouts();
+                own.for_each(Whereabouts::set_calling_thread);
                 state.mutators = mutators;
                 let mut event = Event::new(Phase::Fork, self.epoch());
                 event.start_ns = clock::monotonic_ns();

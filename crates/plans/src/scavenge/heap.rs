@@ -36,6 +36,7 @@ use super::weak::WeakTables;
 use super::zeroing::Zeroing;
 use crate::scavenge::stop::collecting::Collecting;
 use crate::scavenge::stop::poll::PollGate;
+use crate::scavenge::stop::whereabouts::Passage;
 
 /// Why everything is collected after a scavenge.
 pub(super) const NO_ROOM: &str = "a promotion found no room";
@@ -159,7 +160,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// collection here. The record stays in place until it is detached; the collector changes it in stopped worlds.
     /// `None` when the system gives no memory.
     pub fn attach(&self) -> Option<NonNull<Mutator>> {
-        self.collecting.attach(&self.gate, |state| {
+        let attached = self.collecting.attach(&self.gate, |state| {
             let number = state.next_number;
             let cards = self.cards.biased();
             let (base, options) = (self.model.base, &self.config.options);
@@ -174,7 +175,11 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: leaked just now, and freed when it was taken off the list.
             unsafe { state.mutators.push(record) };
             Some(record)
-        })
+        })?;
+        // SAFETY: leaked above, and the caller's until it detaches.
+        let whereabouts = unsafe { &(*attached.as_ptr()).whereabouts };
+        whereabouts.note_inside(Passage::Attached);
+        Some(attached)
     }
 
     /// A mutator that is inside the gate leaves it for good, without roots: collections go on without it, and none
@@ -184,8 +189,9 @@ impl<F: SlotFormat> Scavenge<F> {
     /// `attach` of this heap gave the record. [`Scavenge::detach`] is all that follows.
     pub unsafe fn leave_for_good(&self, record: NonNull<Mutator>) {
         // SAFETY: the record exists until it is detached; inside the gate its cells are the caller's.
-        unsafe { record.as_ref().forget_roots() };
-        self.gate.leave();
+        let mutator = unsafe { record.as_ref() };
+        mutator.forget_roots();
+        self.leave(mutator, Passage::Attached);
     }
 
     /// A mutator that is outside of the gate stops being one. It may have to wait for a collection here.

@@ -26,6 +26,7 @@ use gleaner_spaces::precise::bump::LocalBuffer;
 
 use super::arrays::ArrayCounts;
 use super::checks::Last;
+use super::stop::whereabouts::Whereabouts;
 use super::tally::Tally;
 use super::zeroing::Zeroed;
 
@@ -154,6 +155,8 @@ pub struct Mutator {
     pub(super) last: Cell<Last>,
     /// What it does with arrays, where a report is made.
     tally: Option<Box<UnsafeCell<Tally>>>,
+    /// Where it is, for the thread that waits for it.
+    pub whereabouts: Whereabouts,
     /// What `allocated_bytes` was when this mutator last told how much it has allocated.
     told_bytes: Cell<u64>,
 }
@@ -257,6 +260,7 @@ impl Mutator {
             allocated_bytes: Cell::new(0),
             last: Cell::new(Last::default()),
             tally: None,
+            whereabouts: Whereabouts::of_calling_thread(),
             told_bytes: Cell::new(0),
         })
     }

@@ -14,14 +14,16 @@ use gleaner_spaces::precise::regions::{Kind, Region};
 
 pub(in crate::scavenge) use crate::scavenge::checks::found::Edge;
 pub use crate::scavenge::checks::found::Found;
+use crate::scavenge::mutator::Mutator;
 use crate::scavenge::stop::collecting;
+use crate::scavenge::stop::whereabouts::Passage;
 use crate::scavenge::{Scavenge, State};
 
 impl<F: SlotFormat> Scavenge<F> {
     /// A mutator inside the gate stops all others and visits every object. Nothing moves; `visit` must not use the heap
     /// otherwise.
-    pub fn walk(&self, visit: &mut dyn FnMut(&Found)) {
-        self.with_stopped_world(|state, world| {
+    pub fn walk(&self, mutator: &Mutator, visit: &mut dyn FnMut(&Found)) {
+        self.with_stopped_world(mutator, |state, world| {
             self.retire_tlabs(state, world);
             self.for_each_object(world, Edge::Walk, visit);
         });
@@ -107,14 +109,16 @@ impl<F: SlotFormat> Scavenge<F> {
     /// there does no harm. Nothing is collected between what it does and the return.
     pub(in crate::scavenge) fn with_stopped_world<R>(
         &self,
+        mutator: &Mutator,
         body: impl FnOnce(&mut State, &mut WorldStopped<'_>) -> R,
     ) -> R {
-        self.gate.leave();
+        self.leave(mutator, Passage::Stop);
         self.collecting.with(&self.gate, |state| {
             // SAFETY: the caller was inside the gate, so the world ran; `Resume` resumes it, and goes inside again.
             let world = unsafe { self.stop(state) };
             let mut resume = Resume {
                 heap: self,
+                mutator,
                 state,
                 world: Some(world),
             };
@@ -134,6 +138,7 @@ impl<F: SlotFormat> Scavenge<F> {
 /// Lets the mutators run again, of which the calling thread is one.
 struct Resume<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
+    mutator: &'a Mutator,
     state: &'a mut State,
     /// Until the mutators run again.
     world: Option<WorldStopped<'a>>,
@@ -144,6 +149,7 @@ impl<F: SlotFormat> Drop for Resume<'_, F> {
         if let Some(world) = self.world.take() {
             world.end();
             collecting::resume_inside(&self.heap.gate, self.state.mutators.polls());
+            self.mutator.whereabouts.note_inside(Passage::Stop);
         }
     }
 }
