@@ -115,6 +115,23 @@ enum gleaner_outside_layout {
                                     below do */
 };
 
+/* Makes the threads of a heap: those that work in collections and those that
+   zero memory. `start` starts a thread that calls run(argument) once, and
+   answers what `join` is given, or NULL if there is no thread; the heap then
+   does without. `join` waits until the thread has ended. Both may be called on
+   any thread. They are called when the heap is made and freed, and `start` in a
+   forked child when a collection needs threads again. They must not use the
+   heap, and must last as long as it does.
+
+   A thread should have 2 MB of stack and block the signals that the program
+   handles. It gives itself its name, which `start` is also given. */
+struct gleaner_thread_factory {
+    void *(*start)(void *data, const char *name, void (*run)(void *argument),
+                   void *argument);
+    void (*join)(void *data, void *thread);
+    void *data; /* passed to both */
+};
+
 /* A field that is 0 has its default. A field accepts what the option of its
    name accepts (docs/options.md; the name for `limit` is heap-limit), and
    refuses what that option refuses.
@@ -163,6 +180,8 @@ struct gleaner_options {
     enum gleaner_outside_layout outside_layout; /* see above */
     const char *list; /* options by name (docs/options.md), or NULL; they
                          override the fields: "heap-limit=1g,tenure=3" */
+    const struct gleaner_thread_factory *threads; /* or NULL: the system makes
+                                                     them */
 };
 
 /* For gleaner_heap_new only. */
@@ -749,6 +768,36 @@ void gleaner_collect(gleaner_mutator *mutator, bool everything);
 void gleaner_walk(gleaner_mutator *mutator,
                   void (*visit)(void *data, void *object, size_t bytes),
                   void *data);
+
+/* Stops all other mutators and calls `call`. It must not use the heap, wait for
+   another thread, or leave by longjmp. This begins with a poll, so another
+   thread may collect first. */
+void gleaner_stop_and_call(gleaner_mutator *mutator, void (*call)(void *data),
+                           void *data);
+
+/* Calls `call` once for each mutator of the heap, also for this one, and
+   returns when that is done. Mutators are not stopped for it: each runs `call`
+   on its own thread when it next polls or takes the slow path of an allocation.
+   For one in a blocking region, or one that waits, the calling thread runs it,
+   and the mutator does not leave the region meanwhile. `call` may read the
+   fields of the mutator that it is given. It must not use the heap, wait for
+   another thread, or leave by longjmp. */
+void gleaner_handshake(gleaner_mutator *mutator,
+                       void (*call)(void *data, const gleaner_mutator *of),
+                       void *data);
+
+/* Sets what the mutator does when it is interrupted: at its next poll it calls
+   `handler`, which may use the mutator as code at a poll may. An allocation
+   delivers no interrupt. Several requests before a poll are one. A request
+   that comes while the handler runs is delivered by a poll behind it. The
+   handler must not leave by longjmp. */
+void gleaner_set_interrupt_handler(gleaner_mutator *mutator,
+                                   void (*handler)(void *data,
+                                                   gleaner_mutator *mutator),
+                                   void *data);
+/* Requests an interrupt, on any thread. Answers false if the mutator was
+   detached, or has no handler. */
+bool gleaner_request_interrupt(gleaner_mutator *mutator);
 
 struct gleaner_totals {
     uint64_t scavenges, full_collections;

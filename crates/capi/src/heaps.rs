@@ -11,6 +11,7 @@ use gleaner::{BuildError, Builder, Heap, OutsideLayout, References};
 
 use crate::cells::Name;
 use crate::checks::{heap_is_freed, heap_of};
+use crate::factory::ThreadFactory;
 use crate::panics::install_hook;
 use crate::say;
 use crate::threads;
@@ -31,6 +32,7 @@ pub struct Options {
     /// Of `enum gleaner_outside_layout`.
     outside_layout: u32,
     list: *const c_char,
+    threads: *const ThreadFactory,
 }
 
 #[unsafe(no_mangle)]
@@ -84,6 +86,12 @@ unsafe fn builder(options: &Options) -> Result<Builder, BuildError> {
     }
     if options.compressed {
         builder = builder.references(References::Compressed);
+    }
+    // SAFETY: null, or a complete struct, as gleaner.h asks.
+    if let Some(&factory) = unsafe { options.threads.as_ref() } {
+        let checked = factory.check();
+        checked.map_err(|why| BuildError::Option(why.into()))?;
+        builder = builder.thread_factory(move |thread| factory.start(thread));
     }
     if options.list.is_null() {
         return Ok(builder);

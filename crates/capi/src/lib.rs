@@ -18,6 +18,7 @@ mod checks;
 #[macro_use]
 mod elements;
 mod events;
+mod factory;
 mod handles;
 mod heaps;
 mod mutators;

@@ -1,10 +1,10 @@
 //! Mutators, and what their inline functions call.
 
 use std::ffi::c_void;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use gleaner::raw::{
-    Address, Fresh, NewObject, Record, TypeId, array_bytes_of, offsets, whole_granules,
+    self, Address, Fresh, NewObject, Record, TypeId, array_bytes_of, offsets, whole_granules,
 };
 use gleaner::{Heap, Role, Totals, set_thread_role};
 use gleaner_os::memory;
@@ -212,7 +212,60 @@ pub unsafe extern "C" fn gleaner_allocate_array_initialized_slowly(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_poll_slowly(record: *mut Record) {
     // SAFETY: the calling thread's mutator.
-    unsafe { mutator(record, "a poll") }.poll_slowly();
+    if unsafe { mutator(record, "a poll") }.poll_for_interrupt() {
+        deliver_interrupt(record);
+    }
+}
+
+/// Calls the handler of interrupts of a mutator of the calling thread. One that is requested meanwhile waits for it.
+fn deliver_interrupt(record: *mut Record) {
+    let place = || threads::attached(record).map(NonNull::as_ptr);
+    let Some(attached) = place() else { return };
+    // SAFETY: in the list of this thread, so it exists; nothing else refers to it here.
+    match unsafe { (*attached).on_interrupt.take() } {
+        Some((handler, data)) => {
+            // SAFETY: the embedder's function, with its data and a mutator of this thread.
+            unsafe { handler(data, record) };
+            if let Some(attached) = place() {
+                // SAFETY: in the list still; a handler that the handler has set stays.
+                unsafe { (*attached).on_interrupt.get_or_insert((handler, data)) };
+            }
+        }
+        // The handler runs: the next poll behind it delivers this one.
+        // SAFETY: the record of a mutator of this thread exists.
+        None => unsafe { &*record }.request_interrupt(),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_set_interrupt_handler(
+    record: *mut Record,
+    handler: Option<unsafe extern "C" fn(*mut c_void, *mut Record)>,
+    data: *mut c_void,
+) {
+    let handler = handler.expect("gleaner_set_interrupt_handler: the handler is NULL");
+    // SAFETY: the calling thread's mutator.
+    unsafe { mutator(record, "a handler of interrupts is set") }.handle_interrupts();
+    if let Some(mut attached) = threads::attached(record) {
+        // SAFETY: in the list of this thread, so it exists; nothing else refers to it here.
+        unsafe { attached.as_mut() }.on_interrupt = Some((handler, data));
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn gleaner_request_interrupt(record: *mut Record) -> bool {
+    NonNull::new(record).is_some_and(raw::request_interrupt)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_stop_and_call(
+    record: *mut Record,
+    call: Option<unsafe extern "C" fn(*mut c_void)>,
+    data: *mut c_void,
+) {
+    let call = call.expect("gleaner_stop_and_call: the function to call is NULL");
+    // SAFETY: the calling thread's mutator, and a function that the caller vouches for.
+    unsafe { mutator(record, "a stop of all mutators").stop_and_call(|| call(data)) };
 }
 
 #[unsafe(no_mangle)]
@@ -227,6 +280,34 @@ pub unsafe extern "C" fn gleaner_identity_hash(record: *mut Record, object: *mut
     unsafe {
         mutator(record, "an identity hash is asked for").identity_hash_raw(Address::of(object))
     }
+}
+
+/// A function of the embedder's for each mutator, with its data.
+struct ForEach(
+    unsafe extern "C" fn(*mut c_void, *const Record),
+    *mut c_void,
+);
+
+// SAFETY: the header says that the function runs on several threads.
+unsafe impl Sync for ForEach {}
+
+impl ForEach {
+    fn call(&self, record: &Record) {
+        // SAFETY: the embedder's function, with its data and a mutator at a safepoint.
+        unsafe { (self.0)(self.1, record) };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_handshake(
+    record: *mut Record,
+    call: Option<unsafe extern "C" fn(*mut c_void, *const Record)>,
+    data: *mut c_void,
+) {
+    let call = call.expect("gleaner_handshake: the function to call is NULL");
+    let each = ForEach(call, data);
+    // SAFETY: the calling thread's mutator.
+    unsafe { mutator(record, "a handshake") }.handshake(|record| each.call(record));
 }
 
 /// `struct gleaner_totals`.

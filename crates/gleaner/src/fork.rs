@@ -20,11 +20,12 @@ use std::sync::LazyLock;
 
 use gleaner_os::fork;
 use gleaner_plans::scavenge::stop::fork::Patience;
+use gleaner_plans::scavenge::stop::whereabouts::Passage;
 
 use crate::body::{Body, with_heap};
 use crate::guarded::Guarded;
 
-use crate::members;
+use crate::{members, threads};
 
 /// A heap in the list of all.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -128,8 +129,8 @@ extern "C" fn after_in_child() {
         // They exist in the parent only.
         // SAFETY: both locks were taken before the fork, by this thread.
         unsafe {
-            body.helpers.threads.held().clear();
-            body.zeroers.threads.held().clear();
+            threads::forget(body.helpers.threads.held());
+            threads::forget(body.zeroers.threads.held());
         }
         let own = || members::own().filter(|member| std::ptr::eq(member.body(), body));
         let inside = own().filter(|member| member.is_inside()).count() as u32;
@@ -137,6 +138,9 @@ extern "C" fn after_in_child() {
             &|record| own().any(|member| member.record == record),
             inside,
         ));
+        own()
+            .filter(|member| member.is_inside())
+            .for_each(|member| member.record().whereabouts.come_in(Passage::Fork));
         body.note_forked(own().count());
         unlock(body);
     }

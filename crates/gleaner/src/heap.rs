@@ -24,6 +24,7 @@ use crate::crew::Helpers;
 use crate::fields::{Fields, Slots};
 use crate::listeners::{Collection, Listeners};
 use crate::members::{Callback, Runs};
+use crate::threads::Factory;
 use crate::types::{
     Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Tail, Tailed, Type,
     TypeError,
@@ -118,8 +119,9 @@ impl Heap {
         references: References,
         log: Option<File>,
         unknown_layout: Option<&'static str>,
+        factory: Factory,
     ) -> Result<Heap, CreateError> {
-        let helpers = Helpers::new(&config);
+        let helpers = Helpers::new(&config, &factory);
         let mut kind = match references {
             References::Wide => Kind::Wide(Scavenge::new(config, helpers.crew())?),
             References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),
@@ -151,7 +153,7 @@ impl Heap {
             }));
         });
         // SAFETY: the heap is in a box, and dropped after its threads.
-        let zeroers = with_heap!(&kind, heap => unsafe { Zeroers::new(&**heap) });
+        let zeroers = with_heap!(&kind, heap => unsafe { Zeroers::new(&**heap, factory) });
         let mut body = Box::new(Body {
             listeners,
             lost_its_threads: AtomicBool::new(false),

@@ -22,6 +22,7 @@ use gleaner_os::threads::{self, ThreadId};
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 
 use crate::body::{Body, Shared, with_heap};
+use crate::collectors::{self, BY_A_COLLECTION};
 use crate::guarded::Guarded;
 
 /// Which function of the embedder's the heap has called on a thread and waits for. The mutator counts as outside of the
@@ -33,13 +34,11 @@ pub(crate) enum Callback {
     Walk,
     /// It is told of the collection that the thread has led.
     Listener,
+    /// All mutators are stopped for it, or it is run for one that is at a safepoint.
+    Stop,
     /// It visits slots for the collection that the thread leads, in a world that the thread has stopped.
     Collection,
 }
-
-/// What is said of an embedder's function that a collection calls, on its leader and on the heap's own threads.
-const BY_A_COLLECTION: &str = "by a trace function, a size function or a root visitor: the heap is stopped there, and such \
-                               a function may only visit slots";
 
 impl Callback {
     /// Panics if there is one: `what` is not done there.
@@ -50,15 +49,13 @@ impl Callback {
             Callback::Listener => {
                 "by a listener: it is told of a collection of this mutator's, which is not over before"
             }
+            Callback::Stop => {
+                "by a function for which mutators are stopped: it must not use the heap"
+            }
             Callback::Collection => BY_A_COLLECTION,
         };
         panic!("{what} {place}");
     }
-}
-
-/// Panics where [`note_collector`] was called on this thread: `what` is not done there.
-pub(crate) fn assert_no_collector(what: &str) {
-    assert!(!COLLECTS.get(), "{what} {BY_A_COLLECTION}");
 }
 
 /// A mutator, as its thread sees it.
@@ -71,6 +68,9 @@ pub(crate) struct Member {
     /// How many blocking regions the thread is in, with one for a callback; more than 0: it is outside of the gate.
     pub(crate) outside: Cell<u32>,
     pub(crate) callback: Cell<Callback>,
+    /// Whether interrupts may be requested of it: it has a handler, and its record exists. Protected by the lock of the
+    /// list of all.
+    takes_interrupts: Cell<bool>,
     /// The limit of the allocation buffer while it is outside.
     pub(crate) limit: Cell<Address>,
     /// The next one of this thread.
@@ -94,14 +94,6 @@ static ORPHANS: Guarded<Vec<Shared>> = Guarded::new(Vec::new());
 thread_local! {
     /// The first member of the thread. Without a destructor, so that it is there to the very end.
     static FIRST: Cell<*const Member> = const { Cell::new(ptr::null()) };
-    /// Whether the thread is a heap's own and works in its collections.
-    static COLLECTS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The calling thread is a heap's own from now on: all that it runs of the embedder's are functions that collections
-/// call.
-pub(crate) fn note_collector() {
-    COLLECTS.set(true);
 }
 
 impl Member {
@@ -109,6 +101,12 @@ impl Member {
     pub(crate) fn body(&self) -> &Body {
         // SAFETY: the member has a reference that is counted.
         unsafe { &*self.shared }
+    }
+
+    /// The record, for the member's own thread.
+    pub(crate) fn record(&self) -> &Record {
+        // SAFETY: a mutator's record exists as long as its member does, for its own thread.
+        unsafe { self.record.as_ref() }
     }
 
     pub(crate) fn is_inside(&self) -> bool {
@@ -128,6 +126,7 @@ pub(crate) fn add(
         thread: Cell::new(threads::current_tid()),
         outside: Cell::new(0),
         callback: Cell::new(Callback::None),
+        takes_interrupts: Cell::new(false),
         limit: Cell::new(Address::NULL),
         next: Cell::new(FIRST.get()),
         place: Cell::new(0),
@@ -180,6 +179,15 @@ pub(crate) fn own() -> impl Iterator<Item = &'static Member> {
     })
 }
 
+/// Runs a function of the embedder's for a mutator that is at a safepoint. If that is one of the calling thread's, its
+/// uses are refused meanwhile.
+pub(crate) fn serve(record: &Record, function: impl FnOnce(&Record)) {
+    let member = own().find(|member| ptr::eq(member.record.as_ptr(), record));
+    let member = member.filter(|member| member.is_inside());
+    let _runs = member.map(|member| Runs::new(member, Callback::Stop));
+    function(record);
+}
+
 /// The member by which the calling thread is inside the gate of this heap.
 pub(crate) fn inside(heap: u32) -> Option<&'static Member> {
     own().find(|member| member.is_inside() && member.body().number == heap)
@@ -188,7 +196,7 @@ pub(crate) fn inside(heap: u32) -> Option<&'static Member> {
 /// Panics where the calling thread has stopped the world of a heap, by any of its mutators, or works for one that has:
 /// `what` would wait for the thread itself.
 pub(crate) fn assert_world_runs(heap: u32, what: &str) {
-    assert_no_collector(what);
+    collectors::assert_none(what);
     let of_heap = own().filter(|member| member.body().number == heap);
     let stops = of_heap.map(|member| member.callback.get());
     stops
@@ -208,12 +216,34 @@ pub(crate) fn owner_of(record: NonNull<Record>) -> Option<ThreadId> {
     })
 }
 
+/// Whether interrupts may be requested of a mutator of the calling thread from now on.
+pub(crate) fn take_interrupts(member: &Member, takes: bool) {
+    ALL.with(|_| member.takes_interrupts.set(takes));
+}
+
+/// Asks the mutator that `is_meant` finds for an interrupt; false if there is none that has a handler.
+pub(crate) fn request_interrupt(is_meant: impl Fn(&Member, &Record) -> bool) -> bool {
+    ALL.with(|all| {
+        // SAFETY: what is in the list exists.
+        let members = all
+            .iter()
+            .map(|Listed(member)| unsafe { &*member.as_ptr() });
+        let mut takers = members.filter(|member| member.takes_interrupts.get());
+        // SAFETY: the record of a member that takes interrupts exists as long as the lock is held.
+        let found = takers.find(|member| is_meant(member, unsafe { member.record.as_ref() }));
+        // SAFETY: as in the line above.
+        found
+            .map(|member| unsafe { member.record.as_ref() }.request_interrupt())
+            .is_some()
+    })
+}
+
 /// The calling thread stands in all gates that it is inside of, but not in that of `except`, of whose gate it is outside
 /// for the moment.
 pub(crate) fn stand(except: Option<u32>) {
     for member in own().filter(|member| member.is_inside()) {
         if Some(member.body().number) != except {
-            with_heap!(&member.body().kind, heap => heap.gate.stand());
+            with_heap!(&member.body().kind, heap => heap.stand(member.record()));
         }
     }
 }
@@ -222,7 +252,7 @@ pub(crate) fn stand(except: Option<u32>) {
 pub(crate) fn go_on(except: Option<u32>) {
     for member in own().filter(|member| member.is_inside()) {
         if Some(member.body().number) != except {
-            with_heap!(&member.body().kind, heap => heap.gate.go_on());
+            with_heap!(&member.body().kind, heap => heap.go_on(member.record()));
         }
     }
 }

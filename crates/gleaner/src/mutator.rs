@@ -62,8 +62,17 @@ pub struct Mutator {
     hash_state: u64,
     /// What this thread knows of it: whether it is inside the gate.
     member: NonNull<Member>,
+    /// What it does when it is interrupted.
+    pub(crate) on_interrupt: Option<Handler>,
     not_send: PhantomData<*mut ()>,
 }
+
+/// What is said where a mutator is detached whose frames the collector would have to look at.
+pub(crate) const IN_A_FRAME: &str = "detaching inside an open frame: its values are no roots any more; leave all frames \
+                                     first (GLEANER_LEAVE, Mutator::set_frame)";
+
+/// What a mutator does when it is interrupted.
+pub(crate) type Handler = Box<dyn FnMut(&mut Mutator)>;
 
 impl fmt::Debug for Mutator {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,6 +121,7 @@ impl Mutator {
             hash_state: u64::from(of_plan.number) << 32,
             record,
             member,
+            on_interrupt: None,
             not_send: PhantomData,
         }
     }
@@ -269,6 +279,48 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.walk(self.record(), visit));
     }
 
+    /// Interrupts may be requested of this mutator from now on: who polls for it calls its handler.
+    pub(crate) fn take_interrupts(&self) {
+        members::take_interrupts(self.member(), true);
+    }
+
+    /// Whether frames are open on the shadow stack.
+    pub(crate) fn has_frames(&self) -> bool {
+        !self.record().frames.get().is_null()
+    }
+
+    /// Stops all other mutators and calls `body`, which must not use the heap nor wait for another thread. This begins
+    /// with a poll: another thread may collect first.
+    pub fn stop_and_call<R>(&mut self, body: impl FnOnce() -> R) -> R {
+        self.assert_may_collect("a stop of all mutators");
+        let _runs = Runs::new(self.member(), Callback::Stop);
+        with_heap!(&self.shared.kind, heap => heap.stop_and_call(self.record(), body))
+    }
+
+    /// Calls `function` once for each mutator of the heap, this one among them, and returns when that is done. Mutators
+    /// are not stopped for it: each runs the function on its own thread when it next polls or allocates on the slow
+    /// path. For one in a blocking region, or one that waits, the calling thread runs it, and the mutator does not leave
+    /// the region meanwhile. So the function runs on several threads. It may read the record that it is given, and must
+    /// not use the heap nor wait for another thread.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+    /// let mut mutator = heap.attach().unwrap();
+    /// let count = AtomicUsize::new(0);
+    /// mutator.handshake(|_| {
+    ///     count.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// assert_eq!(count.into_inner(), 1);
+    /// ```
+    pub fn handshake(&mut self, function: impl Fn(&Record) + Sync) {
+        self.assert_may_collect("a handshake");
+        let _runs = Runs::new(self.member(), Callback::Stop);
+        let serve = |record: &Record| members::serve(record, &function);
+        with_heap!(&self.shared.kind, heap => heap.handshake(self.record(), &serve));
+    }
+
     /// Nothing but its drop follows: it is outside of the gate then, without roots.
     pub(crate) fn leave_for_good(&mut self) {
         if self.member().is_inside() {
@@ -364,9 +416,9 @@ impl Drop for Mutator {
         let what = "detaching";
         self.member().callback.get().assert_none(what);
         members::assert_world_runs(self.shared.number, what);
-        if with_heap!(&self.shared.kind, heap => heap.checks_use()) {
-            self.assert_no_frames();
-        }
+        let checked = with_heap!(&self.shared.kind, heap => heap.checks_use());
+        let in_frame = checked && self.has_frames() && !thread::panicking();
+        members::take_interrupts(self.member(), false);
         self.leave_for_good();
         let record = self.record;
         // SAFETY: the heap gave the record, and nobody uses it after this.
@@ -376,6 +428,8 @@ impl Drop for Mutator {
         let counted = unsafe { ManuallyDrop::take(&mut self.counted) };
         // A heap that ends here takes locks of its own: not under that of the members.
         drop(members::remove(self.member, counted));
+        // At last, so that no collection waits for a mutator that is gone.
+        assert!(!in_frame, "{IN_A_FRAME}");
     }
 }
 

@@ -10,7 +10,6 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::thread;
 
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header;
@@ -42,10 +41,10 @@ use crate::body::{Kind, with_heap};
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::Heap;
 use crate::local::Local;
-use crate::members;
-use crate::mutator::Mutator;
+use crate::mutator::{IN_A_FRAME, Mutator};
 use crate::scope::Scope;
 use crate::types::TypeError;
+use crate::{collectors, members};
 
 impl Heap {
     /// Registers a type by its layout. Objects of [`Shape::Tailed`] and [`Size::Tailed`] are allocated as arrays are,
@@ -271,6 +270,23 @@ impl Mutator {
     /// Does what [`Mutator::poll`] does when the collector asks for a stop, without looking whether the collector does.
     #[cold]
     pub fn poll_slowly(&mut self) {
+        self.stop_if_asked();
+        self.deliver_interrupt();
+    }
+
+    /// As [`Mutator::poll_slowly`], for a door that calls the handler of interrupts itself, which uses the mutator by its
+    /// record: whether one was requested.
+    pub fn poll_for_interrupt(&mut self) -> bool {
+        self.stop_if_asked();
+        self.record().take_interrupt()
+    }
+
+    /// For such a door: interrupts may be requested from now on.
+    pub fn handle_interrupts(&mut self) {
+        self.take_interrupts();
+    }
+
+    fn stop_if_asked(&mut self) {
         self.assert_may_collect("a poll");
         with_heap!(&self.shared.kind, heap => heap.poll(self.record()));
     }
@@ -371,11 +387,7 @@ impl Mutator {
     /// Panics if frames are open on the shadow stack: to detach forgets them. With options `quarantine` and
     /// `verify=edges` each detaching asks this.
     pub fn assert_no_frames(&self) {
-        assert!(
-            self.record().frames.get().is_null() || thread::panicking(),
-            "detaching inside an open frame: its values are no roots any more; leave all frames first (GLEANER_LEAVE, \
-             Mutator::set_frame)"
-        );
+        assert!(!self.has_frames(), "{IN_A_FRAME}");
     }
 
     /// Begins a region in which the thread may block. Prefer [`Mutator::blocking`].
@@ -461,10 +473,16 @@ pub fn thread_of(record: NonNull<Record>) -> Option<i32> {
     members::owner_of(record).map(|thread| thread.0)
 }
 
+/// Asks the mutator that has this record for an interrupt; false if there is no such mutator, or if it has no handler. On
+/// any thread. The record is not looked at before it is known.
+pub fn request_interrupt(record: NonNull<Record>) -> bool {
+    members::request_interrupt(|member, _| member.record == record)
+}
+
 /// Panics on a heap's own thread: all that it runs of the embedder's are functions that collections call, where `what` is
 /// not done.
 pub fn assert_no_collector(what: &str) {
-    members::assert_no_collector(what);
+    collectors::assert_none(what);
 }
 
 /// What a slot of a handle holds.

@@ -23,5 +23,6 @@ mod random;
 mod regions;
 mod side_by_side;
 mod stops;
+mod threads;
 mod traced;
 mod weak;

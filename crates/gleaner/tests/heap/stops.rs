@@ -50,7 +50,7 @@ fn hold_up(log: PathBuf, holds: impl FnOnce(&PathBuf) + Send) {
             set_thread_role(Role::Compiler);
             let mut mutator = heap.attach().unwrap();
             let bytes = heap.array(Elements::Bytes).unwrap();
-            mutator.scope(|scope| drop(scope.allocate_array(bytes, 8).unwrap()));
+            mutator.scope(|scope| assert!(scope.allocate_array(bytes, 8).is_ok()));
             attached.send(()).unwrap();
             holds(log);
             mutator.poll();

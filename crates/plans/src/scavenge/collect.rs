@@ -104,6 +104,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// A mutator inside the gate stops here if it is asked to. As for [`Scavenge::collect`].
     #[cold]
     pub fn poll(&self, mutator: &Mutator) {
+        mutator.partner().answer();
         self.leave(mutator, Passage::Poll);
         self.enter(mutator, Passage::Poll);
     }

@@ -178,7 +178,7 @@ impl<F: SlotFormat> Scavenge<F> {
         })?;
         // SAFETY: leaked above, and the caller's until it detaches.
         let whereabouts = unsafe { &(*attached.as_ptr()).whereabouts };
-        whereabouts.note_inside(Passage::Attached);
+        whereabouts.come_in(Passage::Attached);
         Some(attached)
     }
 

@@ -17,7 +17,7 @@ pub(super) struct Outside<'a> {
 impl Drop for Outside<'_> {
     fn drop(&mut self) {
         self.gate.enter();
-        self.whereabouts.note_inside(self.passage);
+        self.whereabouts.come_in(self.passage);
     }
 }
 
@@ -38,9 +38,21 @@ impl<F: SlotFormat> Scavenge<F> {
         self.gate.leave();
     }
 
+    /// The calling mutator, which is inside the gate, stands ([`PollGate::stand`]): a handshake does not wait for it.
+    pub fn stand(&self, mutator: &Mutator) {
+        mutator.whereabouts.note_outside(Passage::Fork);
+        self.gate.stand();
+    }
+
+    /// The calling mutator stands no more. As for [`PollGate::go_on`].
+    pub fn go_on(&self, mutator: &Mutator) {
+        self.gate.go_on();
+        mutator.whereabouts.come_in(Passage::Fork);
+    }
+
     /// The calling mutator comes in.
     pub fn enter(&self, mutator: &Mutator, passage: Passage) {
         self.gate.enter();
-        mutator.whereabouts.note_inside(passage);
+        mutator.whereabouts.come_in(passage);
     }
 }

@@ -16,6 +16,7 @@ pub(in crate::scavenge) use crate::scavenge::checks::found::Edge;
 pub use crate::scavenge::checks::found::Found;
 use crate::scavenge::mutator::Mutator;
 use crate::scavenge::stop::collecting;
+use crate::scavenge::stop::handshake::{self, Partner};
 use crate::scavenge::stop::whereabouts::Passage;
 use crate::scavenge::{Scavenge, State};
 
@@ -26,6 +27,26 @@ impl<F: SlotFormat> Scavenge<F> {
         self.with_stopped_world(mutator, |state, world| {
             self.retire_tlabs(state, world);
             self.for_each_object(world, Edge::Walk, visit);
+        });
+    }
+
+    /// A mutator inside the gate stops all others and calls `body`, which must not use the heap.
+    pub fn stop_and_call<R>(&self, mutator: &Mutator, body: impl FnOnce() -> R) -> R {
+        self.with_stopped_world(mutator, |_, _| body())
+    }
+
+    /// A mutator inside the gate has `function` run once for each mutator, itself among them, at a safepoint of that
+    /// mutator; others run meanwhile ([`handshake`]). The function must not use the heap.
+    pub fn handshake(&self, mutator: &Mutator, function: &(dyn Fn(&Mutator) + Sync)) {
+        let _outside = self.outside(mutator, Passage::Stop);
+        // SAFETY: what is in the list is a record that exists.
+        let run = |mutator: *const ()| function(unsafe { &*mutator.cast::<Mutator>() });
+        let each = |state: &State, visit: &mut dyn FnMut(Partner<'_>)| {
+            state.mutators.partners().for_each(visit);
+        };
+        let bury = |state: &mut State| self.bury(state);
+        self.collecting.with(&self.gate, |state| {
+            handshake::handshake(state, each, bury, &run);
         });
     }
 
@@ -149,7 +170,7 @@ impl<F: SlotFormat> Drop for Resume<'_, F> {
         if let Some(world) = self.world.take() {
             world.end();
             collecting::resume_inside(&self.heap.gate, self.state.mutators.polls());
-            self.mutator.whereabouts.note_inside(Passage::Stop);
+            self.mutator.whereabouts.come_in(Passage::Stop);
         }
     }
 }

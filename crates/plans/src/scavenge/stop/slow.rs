@@ -71,7 +71,7 @@ pub fn say_if_slow<'a>(
 }
 
 /// No mutator is inside, but the gate is not empty.
-const OWN: &str = "a thread of the heap that zeroes has not stopped";
+const OWN: &str = "a thread that zeroes memory, or one that forks, has not stopped";
 
 /// The line, which ends with a newline.
 fn write_line(
@@ -142,7 +142,7 @@ mod tests {
         write_line(&mut line, 3_000_000_000, None, 0).unwrap();
         assert_eq!(
             line,
-            "gleaner: a stop has waited 3.0 s: a thread of the heap that zeroes has not stopped\n"
+            "gleaner: a stop has waited 3.0 s: a thread that zeroes memory, or one that forks, has not stopped\n"
         );
     }
 }
