@@ -65,6 +65,7 @@ PHASES = (
     "end",
     "heap-grow",
     "heap-shrink",
+    "slow-stop",
     "out-of-memory",
     "fork",
     "options",

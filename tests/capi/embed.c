@@ -29,6 +29,9 @@ static void lists_survive(bool compressed)
     GLEANER_LEAVE(s.m, frame);
     gleaner_get_totals(s.m, &totals);
     CHECK(totals.scavenges > 3 && totals.stopped_ns > 0);
+    CHECK(totals.longest_stopping_ns > 0
+          && totals.stopping_ns >= totals.longest_stopping_ns
+          && totals.stopped_ns >= totals.stopping_ns);
     tear_down(&s);
 }
 
@@ -445,7 +448,7 @@ static void tails_and_trace_functions(bool compressed)
 }
 
 struct heard {
-    uint64_t collections, full, stopped_ns, copies, last;
+    uint64_t collections, full, stopped_ns, stopping_ns, copies, last;
     char reason[40];
 };
 
@@ -457,6 +460,7 @@ static void listen(void *data, const struct gleaner_collection *collection)
     heard->collections++;
     heard->full += collection->everything;
     heard->stopped_ns += collection->stopped_ns;
+    heard->stopping_ns += collection->stopping_ns;
     heard->last = collection->number;
     snprintf(heard->reason, sizeof heard->reason, "%s", collection->reason);
     for (i = 0; i < collection->event_count; i++) {
@@ -484,6 +488,7 @@ static void listeners_are_told(bool compressed)
     CHECK(heard.full == totals.full_collections && heard.full > 0);
     CHECK(heard.copies == totals.scavenges && heard.copies > 0);
     CHECK(heard.stopped_ns == totals.stopped_ns);
+    CHECK(heard.stopping_ns == totals.stopping_ns);
     CHECK(heard.last == heard.collections);
     CHECK(strcmp(heard.reason, "asked for") == 0);
     tear_down(&s);

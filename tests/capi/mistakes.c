@@ -4,8 +4,7 @@
  */
 /* Indexes are checked, and polls inside of windows. */
 #define GLEANER_DEBUG
-#include "child.h"
-#include "stage.h"
+#include "mistake.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -414,10 +413,7 @@ static void writes_in_a_window(struct stage *s)
     gleaner_window_begin_writing(&other, s->m, array, 0, 10, 1);
 }
 
-static const struct mistake {
-    const char *message;
-    void (*make)(struct stage *s);
-} mistakes[] = {
+static const struct mistake mistakes[] = {
     { "this thread is a mutator of this heap already", attaches_twice },
     { "the end of a blocking region that was not begun", ends_no_region },
     { "an allocation inside a blocking region", allocates_in_a_region },
@@ -478,41 +474,9 @@ static const struct mistake {
     { "compiled with GLEANER_FIRST_N 128", accesses_with_code_for_other_arrays },
 };
 
-/* A mistake, on a stage. */
-struct made {
-    const struct mistake *mistake;
-    struct stage *stage;
-};
-
-static void make(const void *of)
-{
-    const struct made *made = (const struct made *)of;
-
-    made->mistake->make(made->stage);
-}
-
 static void each_mistake_has_a_message(bool compressed)
 {
-    struct stage s = set_up(compressed, 2 << 20);
-    size_t i;
-
-    unsetenv("RUST_BACKTRACE");
-    new_node(&s, 1);
-    for (i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
-        struct made of = { &mistakes[i], &s };
-        char said[8192];
-        int status = said_by_child(make, &of, said, sizeof said);
-
-        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-        /* One line, and nothing else. */
-        if (strncmp(said, "gleaner: ", 9) != 0
-            || strstr(said, mistakes[i].message) == NULL
-            || strchr(said, '\n') != said + strlen(said) - 1) {
-            printf("not '%s' alone: %s\n", mistakes[i].message, said);
-            CHECK(!"the message");
-        }
-    }
-    tear_down(&s);
+    expect_messages(mistakes, sizeof mistakes / sizeof *mistakes, compressed);
 }
 
 /* Where the process may have no more addresses. */

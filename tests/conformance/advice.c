@@ -132,11 +132,17 @@ static void a_child_counts_its_own(void)
     if (under_stress())
         return;
     const char *text = run("", 1), *parents = strstr(text + 1, "gleaner: statistics of process");
+    const char *stops;
+    double total, longest;
     REQUIRE(parents != NULL);
     CHECK_GE(told_by(parents).collections, 4);
     CHECK_OP(told_by(text).collections, >, 0);
     CHECK_LE(told_by(text).collections, 2);
     CHECK_LE(number_behind(text, "  allocated"), 1);
+    stops = strstr(parents, "  time to stop ");
+    REQUIRE(stops != NULL);
+    REQUIRE(sscanf(stops, "  time to stop %lf s total, %lf s longest", &total, &longest) == 2);
+    CHECK(longest > 0 && longest <= total);
     CHECK_GE(number_behind(parents, "  allocated"), ALLOCATED_BYTES >> 20);
     if (!keeps_marks())
         CHECK(strstr(text, "initial-heap=") >= parents);

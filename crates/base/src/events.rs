@@ -102,6 +102,9 @@ phases! {
     HeapGrow = "heap-grow",
     /// The heap gave memory back to the system.
     HeapShrink = "heap-shrink",
+    /// A stop had waited as long as option `stop-warning` says; the objects are the mutators that had not stopped, the
+    /// reason is where the first of them was last seen. The stop goes on.
+    SlowStop = "slow-stop",
     /// An allocation failed for good.
     OutOfMemory = "out-of-memory",
     /// The process was forked after that collection of its parents, whose numbers it goes on from; the line has what that of
@@ -275,7 +278,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 34);
+        assert_eq!(Phase::ALL.len(), 35);
     }
 
     #[test]

@@ -200,6 +200,8 @@ option_table! {
     huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);
     /// Prints statistics when the program ends.
     stats: bool = false, "stats", User, Libgc, None, SWITCH;
+    /// After how many milliseconds without a stop a line on standard error names the thread that holds it up. At least 100.
+    stop_warning: u32 = 1000, "stop-warning", User, Precise, None, number(0, 3_600_000, "never");
     /// Appends one line of JSON for each phase of each collection to this file.
     log: FilePath = FilePath::NONE, "log", User, Both, None, Accepted::Path(FilePath::LONGEST);
     /// Writes live objects and what keeps them to this file, for `gleaner heap`. %p stands for the process, %n for a number.

@@ -65,6 +65,17 @@ impl Role {
         name[8..].copy_from_slice(&ENDS[self as usize]);
         name
     }
+
+    /// The role of a thread by its name: one that it registered, or that of the program.
+    pub fn of_thread_name(name: &str) -> Role {
+        let named = |role: &Role| {
+            let kept = role.thread_name();
+            kept[..].starts_with(name.as_bytes())
+                && kept[name.len()..].iter().all(|&byte| byte == 0)
+        };
+        let found = Role::ALL.into_iter().find(named);
+        found.unwrap_or(Role::Application)
+    }
 }
 
 /// What the kernel keeps of the names of roles behind `gleaner-`; small, for embedders that are.

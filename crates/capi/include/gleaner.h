@@ -25,7 +25,10 @@
  * fail, its comment says what it answers then. A full heap is reported and
  * never aborts the process. A mistake that is noticed ends the process with one
  * line on the standard error stream, "gleaner: ..."; RUST_BACKTRACE=1 adds
- * where it was made.
+ * where it was made. Always noticed are calls with a mutator that was detached
+ * or is another thread's, with a handle or a heap that was freed, and by a
+ * function that a collection calls. Define GLEANER_DEBUG before you include
+ * this header, and the inline functions notice these mistakes, too.
  */
 #ifndef GLEANER_H
 #define GLEANER_H
@@ -41,7 +44,7 @@ extern "C" {
 /* One number is the version of this interface, of the header of objects and of
    the published fields. gleaner_interface() returns that of the library that is
    linked. */
-#define GLEANER_INTERFACE 8
+#define GLEANER_INTERFACE 9
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
@@ -69,6 +72,21 @@ typedef struct gleaner_heap gleaner_heap;
 #error "GLEANER_FIRST_N is a power of two from 64 to 262144, or 0"
 #endif
 #endif
+/* With GLEANER_DEBUG, the inline functions below that allocate, store or poll
+   check that the mutator is one of the calling thread's and in no blocking
+   region, and gleaner_detach that all frames were left. `what` is what is done,
+   for the message. */
+#ifdef GLEANER_DEBUG
+struct gleaner_mutator;
+void gleaner_check_calls(void);
+void gleaner_check_use(const struct gleaner_mutator *mutator, const char *what);
+#define GLEANER_CHECK_CALLS() gleaner_check_calls()
+#define GLEANER_MAY_USE(mutator, what) gleaner_check_use(mutator, what)
+#else
+#define GLEANER_CHECK_CALLS() ((void)0)
+#define GLEANER_MAY_USE(mutator, what) ((void)0)
+#endif
+
 /* How many bytes of each array's elements lie in one piece, as far as it is
    known at compile time; 0 if it is not. */
 static inline size_t gleaner_known_first_n(void)
@@ -95,6 +113,23 @@ enum gleaner_outside_layout {
                                     the size of a slot and the pieces of arrays
                                     from the heap, as the functions and macros
                                     below do */
+};
+
+/* Makes the threads of a heap: those that work in collections and those that
+   zero memory. `start` starts a thread that calls run(argument) once, and
+   answers what `join` is given, or NULL if there is no thread; the heap then
+   does without. `join` waits until the thread has ended. Both may be called on
+   any thread. They are called when the heap is made and freed, and `start` in a
+   forked child when a collection needs threads again. They must not use the
+   heap, and must last as long as it does.
+
+   A thread should have 2 MB of stack and block the signals that the program
+   handles. It gives itself its name, which `start` is also given. */
+struct gleaner_thread_factory {
+    void *(*start)(void *data, const char *name, void (*run)(void *argument),
+                   void *argument);
+    void (*join)(void *data, void *thread);
+    void *data; /* passed to both */
 };
 
 /* A field that is 0 has its default. A field accepts what the option of its
@@ -145,6 +180,8 @@ struct gleaner_options {
     enum gleaner_outside_layout outside_layout; /* see above */
     const char *list; /* options by name (docs/options.md), or NULL; they
                          override the fields: "heap-limit=1g,tenure=3" */
+    const struct gleaner_thread_factory *threads; /* or NULL: the system makes
+                                                     them */
 };
 
 /* For gleaner_heap_new only. */
@@ -161,13 +198,15 @@ static inline gleaner_heap *
 gleaner_heap_new(const struct gleaner_options *options, char *message,
                  size_t message_bytes)
 {
+    GLEANER_CHECK_CALLS();
     return gleaner_heap_new_knowing(gleaner_known_first_n(), options, message,
                                     message_bytes);
 }
 
 /* Ends the heap and frees all its memory. If `heap` is NULL, nothing happens
    and the answer is true. While the heap has mutators, handles, weak references
-   or ephemerons, this does nothing and answers false. */
+   or ephemerons, this does nothing and answers false. A heap that is used after
+   it was freed, or freed twice, ends the process with a message. */
 bool gleaner_heap_free(gleaner_heap *heap);
 
 /* ---- types --------------------------------------------------------------- */
@@ -310,10 +349,14 @@ gleaner_mutator *gleaner_attach_knowing(gleaner_heap *heap, size_t first_n);
    message. */
 static inline gleaner_mutator *gleaner_attach(gleaner_heap *heap)
 {
+    GLEANER_CHECK_CALLS();
     return gleaner_attach_knowing(heap, gleaner_known_first_n());
 }
 /* The calling thread stops being a mutator, inside a blocking region or
    outside. Nothing happens if the mutator is no longer one of this thread's.
+   With GLEANER_DEBUG defined, to detach inside an open frame, or the mutator of
+   another thread, ends the process with a message. With the options quarantine
+   and verify=edges, the first does in any case.
 
    A thread that ends attached, in whatever way, is detached from all its heaps.
    This happens in the last round in which the C library calls the destructors
@@ -359,8 +402,10 @@ bool gleaner_set_thread_role(gleaner_role role);
 
    In a region, a call that allocates, collects, walks, copies elements or makes
    a handle ends the process with a message. So does a poll for which a
-   collection waits, and with GLEANER_DEBUG defined every poll. So does an end
-   without a beginning. gleaner_get_totals is allowed.
+   collection waits, and with GLEANER_DEBUG defined every poll and every store.
+   So does an end without a beginning. gleaner_get_totals is allowed. A mutator
+   of the same heap that the thread attached inside the region must be detached
+   before the region ends; otherwise the process ends with a message.
 
    A thread that is a mutator of two heaps must be in a blocking region of the
    one while it uses the other; otherwise two threads may wait for each
@@ -424,8 +469,10 @@ void gleaner_poll_slowly(gleaner_mutator *mutator);
 static inline uintptr_t gleaner_room(gleaner_mutator *mutator, size_t bytes,
                                      size_t most)
 {
-    uintptr_t object = mutator->cursor;
+    uintptr_t object;
 
+    GLEANER_MAY_USE(mutator, "an allocation");
+    object = mutator->cursor;
     if (bytes > most || mutator->limit - object < bytes)
         return 0;
     mutator->cursor = object + bytes;
@@ -668,6 +715,7 @@ static inline void gleaner_initialize(gleaner_mutator *mutator, void *object,
 {
     char *slot = (char *)object + offset;
 
+    GLEANER_MAY_USE(mutator, "a store");
     if (mutator->slot_bytes == 8)
         __atomic_store_n((uint64_t *)slot, value, __ATOMIC_RELEASE);
     else
@@ -721,6 +769,36 @@ void gleaner_walk(gleaner_mutator *mutator,
                   void (*visit)(void *data, void *object, size_t bytes),
                   void *data);
 
+/* Stops all other mutators and calls `call`. It must not use the heap, wait for
+   another thread, or leave by longjmp. This begins with a poll, so another
+   thread may collect first. */
+void gleaner_stop_and_call(gleaner_mutator *mutator, void (*call)(void *data),
+                           void *data);
+
+/* Calls `call` once for each mutator of the heap, also for this one, and
+   returns when that is done. Mutators are not stopped for it: each runs `call`
+   on its own thread when it next polls or takes the slow path of an allocation.
+   For one in a blocking region, or one that waits, the calling thread runs it,
+   and the mutator does not leave the region meanwhile. `call` may read the
+   fields of the mutator that it is given. It must not use the heap, wait for
+   another thread, or leave by longjmp. */
+void gleaner_handshake(gleaner_mutator *mutator,
+                       void (*call)(void *data, const gleaner_mutator *of),
+                       void *data);
+
+/* Sets what the mutator does when it is interrupted: at its next poll it calls
+   `handler`, which may use the mutator as code at a poll may. An allocation
+   delivers no interrupt. Several requests before a poll are one. A request
+   that comes while the handler runs is delivered by a poll behind it. The
+   handler must not leave by longjmp. */
+void gleaner_set_interrupt_handler(gleaner_mutator *mutator,
+                                   void (*handler)(void *data,
+                                                   gleaner_mutator *mutator),
+                                   void *data);
+/* Requests an interrupt, on any thread. Answers false if the mutator was
+   detached, or has no handler. */
+bool gleaner_request_interrupt(gleaner_mutator *mutator);
+
 struct gleaner_totals {
     uint64_t scavenges, full_collections;
     uint64_t stopped_ns, longest_stop_ns;
@@ -733,6 +811,9 @@ struct gleaner_totals {
     uint64_t zeroing_ns, zeroing_ahead_ns, stalled_ns;
     /* How often collections looked at the key of an ephemeron. */
     uint64_t ephemeron_looks;
+    /* Of stopped_ns, how long collections waited until all threads had
+       stopped; and the longest such wait. */
+    uint64_t stopping_ns, longest_stopping_ns;
 };
 void gleaner_get_totals(gleaner_mutator *mutator, struct gleaner_totals *into);
 /* Collects everything, and writes the report of option array-report to the
@@ -756,12 +837,13 @@ struct gleaner_collection {
     bool everything;     /* false: only the young generation */
     size_t event_count;
     const struct gleaner_event *events; /* the phases, in their order */
+    uint64_t stopping_ns; /* of stopped_ns, until all threads had stopped */
 };
 /* Calls `listener` after each collection, when the other threads run again.
    `of` is valid only during the call. Several threads may call the listener at
    once. It may take totals with a mutator of this heap, but must not use one
-   otherwise. It may attach to another heap. It must not leave by longjmp. The
-   listener stays until the heap ends. */
+   otherwise. It may attach to another heap. It must not leave by longjmp or by
+   an exception. The listener stays until the heap ends. */
 void gleaner_add_listener(gleaner_heap *heap,
                           void (*listener)(void *data,
                                            const struct gleaner_collection *of),
@@ -870,7 +952,9 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
    of everything for all objects. */
 
 /* A handle keeps what it holds alive until the handle is freed. Any thread may
-   free it. The functions that make handles, weak references and ephemerons
+   free it. One that is used after it was freed, or freed twice, ends the
+   process with a message; so does a weak reference or an ephemeron. Their
+   pointers are no addresses. The functions that make handles, weak references and ephemerons
    answer NULL when the heap has no room for another one. */
 typedef struct gleaner_handle gleaner_handle;
 gleaner_handle *gleaner_handle_new(gleaner_mutator *mutator,

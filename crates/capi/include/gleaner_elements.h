@@ -136,6 +136,7 @@ gleaner_load_element(const gleaner_mutator *mutator, const void *array,
 static inline bool gleaner_store_element(gleaner_mutator *mutator, void *array,
                                          uint32_t index, gleaner_value value)
 {
+    GLEANER_MAY_USE(mutator, "a store");
     GLEANER_IN_ARRAY(array, index, 1);
     if (!gleaner_is_near(mutator, index, 1, mutator->slot_bytes)) {
         GLEANER_FITS_SLOT(mutator, value);
@@ -186,6 +187,7 @@ gleaner_swap_element(gleaner_mutator *mutator, void *array, uint32_t index,
 {
     uintptr_t slot = GLEANER_ELEMENT(array, index, mutator->slot_bytes);
 
+    GLEANER_MAY_USE(mutator, "a store");
     GLEANER_IN_ARRAY(array, index, 1);
     if (!gleaner_is_near(mutator, index, 1, mutator->slot_bytes)) {
         GLEANER_FITS_SLOT(mutator, value);
@@ -218,6 +220,7 @@ static inline bool gleaner_fill_elements(gleaner_mutator *mutator, void *array,
 {
     uint32_t i;
 
+    GLEANER_MAY_USE(mutator, "a store");
     GLEANER_IN_ARRAY(array, index, count);
     if (!gleaner_is_near(mutator, index, count, mutator->slot_bytes)) {
         GLEANER_FITS_SLOT(mutator, value);
@@ -523,6 +526,7 @@ void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
     static inline bool gleaner_store_##name(                                   \
         gleaner_mutator *mutator, void *array, uint32_t index, type number)    \
     {                                                                          \
+        GLEANER_MAY_USE(mutator, "a store");                                   \
         GLEANER_IN_ARRAY(array, index, 1);                                     \
         if (!gleaner_is_near(mutator, index, 1, sizeof(type)))                 \
             return gleaner_store_far_number(mutator, array, index,             \
@@ -536,6 +540,7 @@ void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
         gleaner_mutator *mutator, void *array, uint32_t index, type *expected, \
         type number)                                                           \
     {                                                                          \
+        GLEANER_MAY_USE(mutator, "a store");                                   \
         GLEANER_IN_ARRAY(array, index, 1);                                     \
         if (!gleaner_is_near(mutator, index, 1, sizeof(type))) {               \
             uint64_t bits = gleaner_bits_of_##name(*expected);                 \
@@ -560,6 +565,7 @@ void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
         type *first = (type *)GLEANER_ELEMENT(array, index, sizeof(type));     \
         uint32_t i;                                                            \
                                                                                \
+        GLEANER_MAY_USE(mutator, "a store");                                   \
         GLEANER_IN_ARRAY(array, index, count);                                 \
         if (!gleaner_is_near(mutator, index, count, sizeof(type)))             \
             return gleaner_fill_far_numbers(mutator, array, index, count,      \
@@ -587,6 +593,7 @@ void *gleaner_pinned_elements(gleaner_mutator *mutator, void *array);
         gleaner_mutator *mutator, void *array, uint32_t index,                 \
         const type *from, uint32_t count)                                      \
     {                                                                          \
+        GLEANER_MAY_USE(mutator, "a store");                                   \
         GLEANER_IN_ARRAY(array, index, count);                                 \
         if (!gleaner_is_near(mutator, index, count, sizeof(type)))             \
             return gleaner_write_far_numbers(mutator, array, index, from,      \

@@ -6,7 +6,7 @@ use std::slice;
 
 use gleaner::raw::{Address, LENGTH, Piece, Record, Value, elements};
 
-use crate::{mutator, pointer};
+use crate::{accessing, pointer};
 
 /// Runs a body with `$number` as the integers of `$bytes` bytes: 1, 2, 4 or 8.
 macro_rules! with_number {
@@ -60,7 +60,8 @@ pub unsafe extern "C" fn gleaner_far_element(
     bytes: usize,
 ) -> usize {
     // SAFETY: the calling thread's mutator, and an array that has this element, as gleaner_elements.h asks.
-    let piece = unsafe { mutator(record).piece_raw(Address::of(array), index as usize, 1, bytes) };
+    let piece =
+        unsafe { accessing(record).piece_raw(Address::of(array), index as usize, 1, bytes) };
     piece.at.word()
 }
 
@@ -74,7 +75,7 @@ pub unsafe extern "C" fn gleaner_store_far_element(
     let (array, value) = (Address::of(array), Value::from_bits(value));
     // SAFETY: the calling thread's mutator, an array of slots that has this element, and a valid value, as
     // gleaner_elements.h asks.
-    unsafe { mutator(record).store_element_raw(array, index as usize, value) }.is_ok()
+    unsafe { accessing(record).store_element_raw(array, index as usize, value) }.is_ok()
 }
 
 #[unsafe(no_mangle)]
@@ -90,7 +91,7 @@ pub unsafe extern "C" fn gleaner_swap_far_element(
     // SAFETY: the calling thread's mutator, an array of slots that has this element, and valid values, as
     // gleaner_elements.h asks.
     let done =
-        unsafe { mutator(record).compare_exchange_element_raw(array, index as usize, was, new) };
+        unsafe { accessing(record).compare_exchange_element_raw(array, index as usize, was, new) };
     exchange(done.map(|done| done.map_err(Value::bits)), expected)
 }
 
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn gleaner_fill_far_elements(
     let (index, count) = (index as usize, count as usize);
     // SAFETY: the calling thread's mutator, an array of slots that has these elements, and a valid value, as
     // gleaner_elements.h asks.
-    unsafe { mutator(record).fill_elements_raw(array, index, count, value) }.is_ok()
+    unsafe { accessing(record).fill_elements_raw(array, index, count, value) }.is_ok()
 }
 
 #[unsafe(no_mangle)]
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn gleaner_store_far_number(
     // SAFETY: the calling thread's mutator, and an array of numbers of `bytes` bytes that has this element, as
     // gleaner_elements.h asks.
     with_number!(bytes, T => unsafe {
-        mutator(record).store_element_in::<T>(array, index, bits as T).is_ok()
+        accessing(record).store_element_in::<T>(array, index, bits as T).is_ok()
     })
 }
 
@@ -138,7 +139,7 @@ pub unsafe extern "C" fn gleaner_swap_far_number(
     // SAFETY: the calling thread's mutator, and an array of numbers of `bytes` bytes that has this element, as
     // gleaner_elements.h asks.
     with_number!(bytes, T => unsafe {
-        let mutator = mutator(record);
+        let mutator = accessing(record);
         let done = mutator.compare_exchange_element_in::<T>(array, index, was as T, bits as T);
         exchange(done, expected)
     })
@@ -158,7 +159,7 @@ pub unsafe extern "C" fn gleaner_fill_far_numbers(
     // SAFETY: the calling thread's mutator, and an array of numbers of `bytes` bytes that has these elements, which no
     // other thread uses, as gleaner_elements.h asks.
     with_number!(bytes, T => unsafe {
-        mutator(record).fill_elements_in::<T>(array, index, count, bits as T).is_ok()
+        accessing(record).fill_elements_in::<T>(array, index, count, bits as T).is_ok()
     })
 }
 
@@ -180,7 +181,7 @@ pub unsafe extern "C" fn gleaner_read_far_numbers(
     // thread writes, and a buffer for them, as gleaner_elements.h asks.
     with_number!(bytes, T => unsafe {
         let into = slice::from_raw_parts_mut(into.cast::<T>(), count as usize);
-        mutator(record).read_elements(array, index, into);
+        accessing(record).read_elements(array, index, into);
     });
 }
 
@@ -201,7 +202,7 @@ pub unsafe extern "C" fn gleaner_write_far_numbers(
     // thread uses, and as many numbers of the caller's, as gleaner_elements.h asks.
     with_number!(bytes, T => unsafe {
         let from = slice::from_raw_parts(from.cast::<T>(), count as usize);
-        mutator(record).write_elements(array, index, from).is_ok()
+        accessing(record).write_elements(array, index, from).is_ok()
     })
 }
 
@@ -217,7 +218,7 @@ pub unsafe extern "C" fn gleaner_next_piece(
     let (index, count) = (index as usize, count as usize);
     // SAFETY: the calling thread's mutator, and an array with elements of `bytes` bytes that has these, as a cursor's
     // range does.
-    unsafe { mutator(record).piece_raw(array, index, count, bytes) }
+    unsafe { accessing(record).piece_raw(array, index, count, bytes) }
 }
 
 #[unsafe(no_mangle)]
@@ -232,7 +233,7 @@ pub unsafe extern "C" fn gleaner_take_for_writing(
     let (index, count) = (index as usize, count as usize);
     // SAFETY: the calling thread's mutator, and an array with elements of `bytes` bytes that has these, as
     // gleaner_elements.h asks.
-    pointer(unsafe { mutator(record).fill_stock_raw(array, index, count, bytes) }.ok())
+    pointer(unsafe { accessing(record).fill_stock_raw(array, index, count, bytes) }.ok())
 }
 
 #[unsafe(no_mangle)]
@@ -248,7 +249,7 @@ pub unsafe extern "C" fn gleaner_next_piece_to_write(
     let (index, count) = (index as usize, count as usize);
     // SAFETY: the calling thread's mutator, and an array with elements of `bytes` bytes that has these, for which
     // `gleaner_take_for_writing` was called when the cursor was made; since then the caller has stored by it alone.
-    unsafe { mutator(record).piece_to_write_raw(array, index, count, bytes, zero) }
+    unsafe { accessing(record).piece_to_write_raw(array, index, count, bytes, zero) }
 }
 
 #[unsafe(no_mangle)]
@@ -262,7 +263,7 @@ pub unsafe extern "C" fn gleaner_copy_elements(
 ) -> bool {
     let (from, to) = (Address::of(from.cast_mut()), Address::of(to));
     // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
-    unsafe { mutator(record).copy_elements_raw(from, from_index, to, to_index, count) }.is_ok()
+    unsafe { accessing(record).copy_elements_raw(from, from_index, to, to_index, count) }.is_ok()
 }
 
 #[unsafe(no_mangle)]
@@ -277,14 +278,14 @@ pub unsafe extern "C" fn gleaner_compare_elements(
     let one = (Address::of(one.cast_mut()), index as usize);
     let other = (Address::of(other.cast_mut()), other_index as usize);
     // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
-    let differs = unsafe { mutator(record).compare_elements_raw(one, other, count as usize) };
+    let differs = unsafe { accessing(record).compare_elements_raw(one, other, count as usize) };
     differs.map_or(count, |index| index as u32)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_pinned_elements(record: *mut Record, array: *mut u8) -> *mut u8 {
     // SAFETY: the calling thread's mutator, and a valid reference.
-    let elements = unsafe { mutator(record).pinned_elements_raw(Address::of(array)) };
+    let elements = unsafe { accessing(record).pinned_elements_raw(Address::of(array)) };
     elements.map_or(ptr::null_mut(), |(first, _)| first.as_ptr())
 }
 

@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char, c_void};
 
 use gleaner::{Collection, Event, Heap};
 
+use crate::cells::Name;
 use crate::checks::heap_of;
 
 /// `struct gleaner_event`.
@@ -28,6 +29,7 @@ pub struct CCollection {
     everything: bool,
     event_count: usize,
     events: *const CEvent,
+    stopping_ns: u64,
 }
 
 type Function = unsafe extern "C" fn(*mut c_void, *const CCollection);
@@ -66,6 +68,7 @@ impl Listener {
             everything: collection.everything,
             event_count: events.len(),
             events: events.as_ptr(),
+            stopping_ns: collection.stopping_ns,
         };
         // SAFETY: the embedder's function, with a struct that lasts as long as the call.
         unsafe { (self.0)(self.1, &told) };
@@ -83,7 +86,7 @@ fn text(text: &str) -> CString {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_add_listener(
-    heap: *const Heap,
+    heap: Name<Heap>,
     function: Option<Function>,
     data: *mut c_void,
 ) {

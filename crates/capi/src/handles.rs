@@ -1,57 +1,103 @@
-//! Handles, weak references, ephemerons, finalizers.
-
-use std::ptr;
+//! Handles, weak references, ephemerons, finalizers. What C has of each is a [`Name`], so one that was freed is noticed.
 
 use gleaner::raw::{Address, Record, Value};
 use gleaner::{Ephemeron, Handle, Weak};
 
+use crate::cells::{Cells, Name};
 use crate::{mutator, pointer};
 
-fn boxed<T>(made: Option<T>) -> *mut T {
-    made.map_or(ptr::null_mut(), |made| Box::into_raw(Box::new(made)))
+/// What C has a name of, and what messages call one.
+trait Named: Send + Sync + Sized + 'static {
+    const ONE: &'static str;
+
+    fn cells() -> &'static Cells<Self>;
+}
+
+macro_rules! named {
+    ($type:ty, $one:literal) => {
+        impl Named for $type {
+            const ONE: &'static str = $one;
+
+            fn cells() -> &'static Cells<$type> {
+                static CELLS: Cells<$type> = Cells::new();
+                &CELLS
+            }
+        }
+    };
+}
+
+named!(Handle, "a handle");
+named!(Weak, "a weak reference");
+named!(Ephemeron, "an ephemeron");
+
+/// The caller is inside the gate, as every function is that makes one of these.
+fn named<T: Named>(made: Option<T>) -> Name<T> {
+    made.map_or(Name::NULL, |made| T::cells().put(made))
 }
 
 /// # Safety
-/// Null, or made by [`boxed`] and given up by the caller.
-unsafe fn free<T>(made: *mut T) {
-    if !made.is_null() {
-        // SAFETY: made by `boxed`, not null, and given up, as the caller promises.
-        drop(unsafe { Box::from_raw(made) });
+/// Null, or a name that [`named`] made.
+unsafe fn read<'a, T: Named>(name: Name<T>) -> &'a T {
+    if name.is_null() {
+        panic!(
+            "{} is read that is NULL: the heap had no room for it when it was made",
+            T::ONE
+        );
+    }
+    // SAFETY: not null, so made by `named`, as the caller promises; to free it meanwhile is a mistake that no check finds.
+    unsafe { name.get() }.unwrap_or_else(|| freed_already::<T>("read"))
+}
+
+/// # Safety
+/// As for [`read`].
+unsafe fn free<T: Named>(name: Name<T>) {
+    if !name.is_null() {
+        // SAFETY: not null, so made by `named`, as the caller promises.
+        let taken = unsafe { T::cells().take(name) };
+        drop(taken.unwrap_or_else(|| freed_already::<T>("freed")));
     }
 }
 
+#[cold]
+fn freed_already<T: Named>(done: &str) -> ! {
+    let one = T::ONE;
+    panic!(
+        "{one} is {done} that was freed already: free {one} once, and keep no copy of its pointer"
+    );
+}
+
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_handle_new(record: *mut Record, value: u64) -> *mut Handle {
+pub unsafe extern "C" fn gleaner_handle_new(record: *mut Record, value: u64) -> Name<Handle> {
     // SAFETY: the calling thread's mutator, and a valid value.
-    boxed(unsafe { mutator(record).handle_raw(Value::from_bits(value)) })
+    named(unsafe { mutator(record, "a handle is made").handle_raw(Value::from_bits(value)) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_handle_get(handle: *const Handle) -> u64 {
+pub unsafe extern "C" fn gleaner_handle_get(handle: Name<Handle>) -> u64 {
     // SAFETY: a handle of the caller's.
-    unsafe { &*handle }.get_raw().bits()
+    unsafe { read(handle) }.get_raw().bits()
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_handle_free(handle: *mut Handle) {
+pub unsafe extern "C" fn gleaner_handle_free(handle: Name<Handle>) {
     // SAFETY: a handle of the caller's, or null.
     unsafe { free(handle) };
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_weak_new(record: *mut Record, object: *mut u8) -> *mut Weak {
+pub unsafe extern "C" fn gleaner_weak_new(record: *mut Record, object: *mut u8) -> Name<Weak> {
     // SAFETY: the calling thread's mutator, and a valid reference.
-    boxed(unsafe { mutator(record).weak_raw(Address::of(object)) })
+    named(unsafe { mutator(record, "a weak reference is made").weak_raw(Address::of(object)) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_weak_get(weak: *const Weak) -> u64 {
+pub unsafe extern "C" fn gleaner_weak_get(weak: Name<Weak>) -> u64 {
     // SAFETY: a weak reference of the caller's.
-    unsafe { &*weak }.get_raw().bits()
+    unsafe { read(weak) }.get_raw().bits()
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_weak_free(weak: *mut Weak) {
+pub unsafe extern "C" fn gleaner_weak_free(weak: Name<Weak>) {
     // SAFETY: a weak reference of the caller's, or null.
     unsafe { free(weak) };
 }
@@ -61,25 +107,26 @@ pub unsafe extern "C" fn gleaner_ephemeron_new(
     record: *mut Record,
     key: *mut u8,
     value: *mut u8,
-) -> *mut Ephemeron {
+) -> Name<Ephemeron> {
+    let (key, value) = (Address::of(key), Address::of(value));
     // SAFETY: the calling thread's mutator, and valid references.
-    boxed(unsafe { mutator(record).ephemeron_raw(Address::of(key), Address::of(value)) })
+    named(unsafe { mutator(record, "an ephemeron is made").ephemeron_raw(key, value) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_ephemeron_key(ephemeron: *const Ephemeron) -> u64 {
+pub unsafe extern "C" fn gleaner_ephemeron_key(ephemeron: Name<Ephemeron>) -> u64 {
     // SAFETY: an ephemeron of the caller's.
-    unsafe { &*ephemeron }.key_raw().bits()
+    unsafe { read(ephemeron) }.key_raw().bits()
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_ephemeron_value(ephemeron: *const Ephemeron) -> u64 {
+pub unsafe extern "C" fn gleaner_ephemeron_value(ephemeron: Name<Ephemeron>) -> u64 {
     // SAFETY: an ephemeron of the caller's.
-    unsafe { &*ephemeron }.value_raw().bits()
+    unsafe { read(ephemeron) }.value_raw().bits()
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_ephemeron_free(ephemeron: *mut Ephemeron) {
+pub unsafe extern "C" fn gleaner_ephemeron_free(ephemeron: Name<Ephemeron>) {
     // SAFETY: an ephemeron of the caller's, or null.
     unsafe { free(ephemeron) };
 }
@@ -87,11 +134,12 @@ pub unsafe extern "C" fn gleaner_ephemeron_free(ephemeron: *mut Ephemeron) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_add_finalizer(record: *mut Record, object: *mut u8) -> bool {
     // SAFETY: the calling thread's mutator, and a valid reference.
-    unsafe { mutator(record).add_finalizer_raw(Address::of(object)) }.is_some()
+    unsafe { mutator(record, "a finalizer is added").add_finalizer_raw(Address::of(object)) }
+        .is_some()
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_next_finalizable(record: *mut Record) -> *mut u8 {
     // SAFETY: the calling thread's mutator.
-    pointer(unsafe { mutator(record) }.next_finalizable_raw())
+    pointer(unsafe { mutator(record, "a finalizable object is taken") }.next_finalizable_raw())
 }

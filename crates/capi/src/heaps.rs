@@ -9,7 +9,9 @@ use gleaner::raw::{
 };
 use gleaner::{BuildError, Builder, Heap, OutsideLayout, References};
 
-use crate::checks::heap_of;
+use crate::cells::Name;
+use crate::checks::{heap_is_freed, heap_of};
+use crate::factory::ThreadFactory;
 use crate::panics::install_hook;
 use crate::say;
 use crate::threads;
@@ -30,6 +32,7 @@ pub struct Options {
     /// Of `enum gleaner_outside_layout`.
     outside_layout: u32,
     list: *const c_char,
+    threads: *const ThreadFactory,
 }
 
 #[unsafe(no_mangle)]
@@ -38,7 +41,7 @@ pub extern "C" fn gleaner_interface() -> u32 {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_get_fast_paths(heap: *const Heap, into: *mut u8, bytes: usize) {
+pub unsafe extern "C" fn gleaner_get_fast_paths(heap: Name<Heap>, into: *mut u8, bytes: usize) {
     // SAFETY: a heap of the caller's.
     let fast = unsafe { heap_of(heap) }.fast_paths();
     let known = bytes.min(size_of::<FastPaths>());
@@ -53,7 +56,7 @@ type RootFunction = unsafe extern "C" fn(*mut (), *const Record, *mut Visitor);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_set_root_visitor(
-    heap: *const Heap,
+    heap: Name<Heap>,
     function: Option<RootFunction>,
     data: *mut (),
 ) {
@@ -83,6 +86,12 @@ unsafe fn builder(options: &Options) -> Result<Builder, BuildError> {
     }
     if options.compressed {
         builder = builder.references(References::Compressed);
+    }
+    // SAFETY: null, or a complete struct, as gleaner.h asks.
+    if let Some(&factory) = unsafe { options.threads.as_ref() } {
+        let checked = factory.check();
+        checked.map_err(|why| BuildError::Option(why.into()))?;
+        builder = builder.thread_factory(move |thread| factory.start(thread));
     }
     if options.list.is_null() {
         return Ok(builder);
@@ -140,14 +149,14 @@ pub unsafe extern "C" fn gleaner_heap_new_knowing(
     options: *const Options,
     message: *mut c_char,
     message_bytes: usize,
-) -> *mut Heap {
+) -> Name<Heap> {
     // Before anything else: the Rust runtime ends the process where it finds no key.
     if !threads::have_key() {
         let why = "the C library has no key for thread-specific data left (PTHREAD_KEYS_MAX), \
                    by which the ends of threads are noticed";
         // SAFETY: `message` is null or has `message_bytes` bytes, as gleaner.h asks.
         unsafe { say(why, message, message_bytes) };
-        return ptr::null_mut();
+        return Name::NULL;
     }
     install_hook();
     // SAFETY: null, or the caller's options.
@@ -164,17 +173,17 @@ pub unsafe extern "C" fn gleaner_heap_new_knowing(
         Some(why) => Err(why),
     });
     match made {
-        Ok(heap) => Box::into_raw(Box::new(heap)),
+        Ok(heap) => Name::of(heap),
         Err(why) => {
             // SAFETY: `message` is null or has `message_bytes` bytes, as gleaner.h asks.
             unsafe { say(&why, message, message_bytes) };
-            ptr::null_mut()
+            Name::NULL
         }
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_heap_free(heap: *mut Heap) -> bool {
+pub unsafe extern "C" fn gleaner_heap_free(heap: Name<Heap>) -> bool {
     if heap.is_null() {
         return true;
     }
@@ -183,7 +192,8 @@ pub unsafe extern "C" fn gleaner_heap_free(heap: *mut Heap) -> bool {
         return false;
     }
     // SAFETY: made by `gleaner_heap_new_knowing`, and the caller gives it up.
-    drop(unsafe { Box::from_raw(heap) });
+    let taken = unsafe { heap.take() };
+    drop(taken.unwrap_or_else(|| heap_is_freed()));
     true
 }
 
@@ -200,7 +210,7 @@ fn type_number(id: Result<TypeId, gleaner::TypeError>, message: *mut c_char, byt
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_structure(
-    heap: *const Heap,
+    heap: Name<Heap>,
     bytes: usize,
     offsets: *const u32,
     count: usize,
@@ -250,7 +260,7 @@ pub struct Tail {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_tailed(
-    heap: *const Heap,
+    heap: Name<Heap>,
     tail: *const Tail,
     message: *mut c_char,
     message_bytes: usize,
@@ -289,7 +299,7 @@ pub struct Traced {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_traced_type(
-    heap: *const Heap,
+    heap: Name<Heap>,
     traced: *const Traced,
     message: *mut c_char,
     message_bytes: usize,
@@ -324,7 +334,7 @@ pub unsafe extern "C" fn gleaner_traced_type(
 ///
 /// # Safety
 /// A heap of the caller's.
-unsafe fn arrays(heap: *const Heap, shape: Shape<'_>, whole: bool) -> u32 {
+unsafe fn arrays(heap: Name<Heap>, shape: Shape<'_>, whole: bool) -> u32 {
     // SAFETY: a heap of the caller's, as the caller promises.
     let heap = unsafe { heap_of(heap) };
     let id = if whole {
@@ -344,31 +354,31 @@ fn primitives(element_bytes: usize) -> Option<Shape<'static>> {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_references(heap: *const Heap) -> u32 {
+pub unsafe extern "C" fn gleaner_references(heap: Name<Heap>) -> u32 {
     // SAFETY: a heap of the caller's.
     unsafe { arrays(heap, Shape::References, false) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_references_whole(heap: *const Heap) -> u32 {
+pub unsafe extern "C" fn gleaner_references_whole(heap: Name<Heap>) -> u32 {
     // SAFETY: a heap of the caller's.
     unsafe { arrays(heap, Shape::References, true) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_primitives(heap: *const Heap, element_bytes: usize) -> u32 {
+pub unsafe extern "C" fn gleaner_primitives(heap: Name<Heap>, element_bytes: usize) -> u32 {
     // SAFETY: a heap of the caller's.
     primitives(element_bytes).map_or(0, |shape| unsafe { arrays(heap, shape, false) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_primitives_whole(heap: *const Heap, element_bytes: usize) -> u32 {
+pub unsafe extern "C" fn gleaner_primitives_whole(heap: Name<Heap>, element_bytes: usize) -> u32 {
     // SAFETY: a heap of the caller's.
     primitives(element_bytes).map_or(0, |shape| unsafe { arrays(heap, shape, true) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_used(heap: *const Heap) -> usize {
+pub unsafe extern "C" fn gleaner_used(heap: Name<Heap>) -> usize {
     // SAFETY: a heap of the caller's.
     unsafe { heap_of(heap) }.used()
 }

@@ -13,10 +13,12 @@
     reason = "what exported functions do is said in gleaner.h"
 )]
 
+mod cells;
 mod checks;
 #[macro_use]
 mod elements;
 mod events;
+mod factory;
 mod handles;
 mod heaps;
 mod mutators;
@@ -30,11 +32,24 @@ use gleaner::Mutator;
 use gleaner::raw::{Address, Record};
 use threads::Attached;
 
-/// The mutator of a record that [`mutators`] handed out.
+/// The mutator of a record that [`mutators`] handed out, for `what`. Ends the process if the record is not that of an
+/// attached mutator of the calling thread. A record that is not the thread's is not looked at: it may be gone.
+///
+/// # Safety
+/// No other reference to the mutator is in use.
+unsafe fn mutator<'a>(record: *mut Record, what: &str) -> &'a mut Mutator {
+    let attached = threads::attached(record);
+    let attached = attached.unwrap_or_else(|| checks::refuse_record(record, what));
+    // SAFETY: in the list of this thread, so it exists until the thread takes it off.
+    unsafe { &mut (*attached.as_ptr()).mutator }
+}
+
+/// As [`mutator`], for accesses to elements, which are not to cost more: with `GLEANER_DEBUG` the code that calls them
+/// has asked whose mutator it is.
 ///
 /// # Safety
 /// The record is that of an attached mutator of the calling thread, and no other reference to it is in use.
-unsafe fn mutator<'a>(record: *mut Record) -> &'a mut Mutator {
+unsafe fn accessing<'a>(record: *mut Record) -> &'a mut Mutator {
     // SAFETY: `gleaner_attach` put the pointer there.
     unsafe { &mut (*(*record).door.get().cast::<Attached>()).mutator }
 }

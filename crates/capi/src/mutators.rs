@@ -1,16 +1,17 @@
 //! Mutators, and what their inline functions call.
 
 use std::ffi::c_void;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use gleaner::raw::{
-    Address, Fresh, NewObject, Record, TypeId, array_bytes_of, offsets, whole_granules,
+    self, Address, Fresh, NewObject, Record, TypeId, array_bytes_of, offsets, whole_granules,
 };
 use gleaner::{Heap, Role, Totals, set_thread_role};
 use gleaner_os::memory;
 use gleaner_os::output::STDERR;
 
-use crate::checks::{check_type, heap_of};
+use crate::cells::Name;
+use crate::checks::{check_detach, check_type, heap_of};
 use crate::heaps::differently_cut;
 use crate::{mutator, pointer, threads};
 
@@ -23,7 +24,7 @@ const _: () = assert!(offsets::ARRAYLET_SHIFT == 96 && offsets::POINTER_SHIFT ==
 const _: () = assert!(offsets::POINTER_BASE == 104 && offsets::WHOLE_BYTES == 120);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_attach_knowing(heap: *const Heap, first_n: usize) -> *mut Record {
+pub unsafe extern "C" fn gleaner_attach_knowing(heap: Name<Heap>, first_n: usize) -> *mut Record {
     // SAFETY: a heap of the caller's, or null.
     let heap = unsafe { heap_of(heap) };
     if let Some(why) = differently_cut(heap, first_n) {
@@ -46,7 +47,7 @@ pub unsafe extern "C" fn gleaner_attach_knowing(heap: *const Heap, first_n: usiz
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_cut_differently(record: *mut Record, first_n: usize) {
     // SAFETY: the calling thread's mutator.
-    let heap = unsafe { mutator(record) }.heap();
+    let heap = unsafe { mutator(record, "an access") }.heap();
     if let Some(why) = differently_cut(&heap, first_n) {
         panic!("{why}");
     }
@@ -54,6 +55,7 @@ pub unsafe extern "C" fn gleaner_cut_differently(record: *mut Record, first_n: u
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_detach(record: *mut Record) {
+    check_detach(record);
     threads::detach(record);
 }
 
@@ -66,13 +68,13 @@ pub extern "C" fn gleaner_set_thread_role(role: u32) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_blocking_begin(record: *mut Record) {
     // SAFETY: the calling thread's mutator; the header says what the caller promises.
-    unsafe { mutator(record).blocking_begin() };
+    unsafe { mutator(record, "a blocking region").blocking_begin() };
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_blocking_end(record: *mut Record) {
     // SAFETY: the calling thread's mutator, whose region `gleaner_blocking_begin` began, as gleaner.h asks.
-    unsafe { mutator(record).blocking_end() };
+    unsafe { mutator(record, "the end of a blocking region").blocking_end() };
 }
 
 /// A structure; ends the process if its type is none.
@@ -94,7 +96,9 @@ pub unsafe extern "C" fn gleaner_allocate_slowly(
     bytes: usize,
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator; type and size are the caller's promise.
-    let object = unsafe { mutator(record).allocate_raw(structure(id, bytes), Fresh::Zeroed) };
+    let object = unsafe {
+        mutator(record, "an allocation").allocate_raw(structure(id, bytes), Fresh::Zeroed)
+    };
     pointer(object.ok())
 }
 
@@ -107,7 +111,9 @@ pub unsafe extern "C" fn gleaner_allocate_array_slowly(
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator and a type of its heap, as gleaner.h asks; `bytes` are what its length
     // takes.
-    let array = unsafe { mutator(record).allocate_raw(array(id, length, bytes), Fresh::Zeroed) };
+    let array = unsafe {
+        mutator(record, "an allocation").allocate_raw(array(id, length, bytes), Fresh::Zeroed)
+    };
     pointer(array.ok())
 }
 
@@ -119,7 +125,8 @@ pub unsafe extern "C" fn gleaner_allocate_pinned(
 ) -> *mut u8 {
     let bytes = whole_granules(bytes);
     // SAFETY: the calling thread's mutator and a type of its heap whose objects have `bytes` bytes, as gleaner.h asks.
-    let object = unsafe { mutator(record).allocate_pinned_raw(structure(id, bytes)) };
+    let object =
+        unsafe { mutator(record, "an allocation").allocate_pinned_raw(structure(id, bytes)) };
     pointer(object.ok())
 }
 
@@ -133,7 +140,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
     let bytes = array_bytes_of(length, element_bytes);
     let new = array(id, length, bytes);
     // SAFETY: the calling thread's mutator.
-    let mutator = unsafe { mutator(record) };
+    let mutator = unsafe { mutator(record, "an allocation") };
     mutator.check_size(TypeId::new(id), Some(length), bytes);
     // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
     let array = unsafe { mutator.allocate_pinned_raw(new) };
@@ -150,7 +157,7 @@ pub unsafe extern "C" fn gleaner_allocate_array_immortal(
     let bytes = array_bytes_of(length, element_bytes);
     let new = array(id, length, bytes);
     // SAFETY: the calling thread's mutator.
-    let mutator = unsafe { mutator(record) };
+    let mutator = unsafe { mutator(record, "an allocation") };
     mutator.check_size(TypeId::new(id), Some(length), bytes);
     // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
     let array = unsafe { mutator.allocate_immortal_raw(new) };
@@ -169,7 +176,7 @@ pub unsafe extern "C" fn gleaner_walk(
     let visit = visit.expect("gleaner_walk: the function that visits is NULL");
     // SAFETY: a mutator of the caller's, and a function that the caller vouches for.
     unsafe {
-        mutator(record).walk(&mut |found| visit(data, found.object.ptr(), found.bytes));
+        mutator(record, "a walk").walk(&mut |found| visit(data, found.object.ptr(), found.bytes));
     }
 }
 
@@ -181,7 +188,9 @@ pub unsafe extern "C" fn gleaner_allocate_initialized_slowly(
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator and a type of its heap; every field is written before the next poll, as
     // gleaner.h asks.
-    let object = unsafe { mutator(record).allocate_raw(structure(id, bytes), Fresh::Unwritten) };
+    let object = unsafe {
+        mutator(record, "an allocation").allocate_raw(structure(id, bytes), Fresh::Unwritten)
+    };
     pointer(object.ok())
 }
 
@@ -194,26 +203,111 @@ pub unsafe extern "C" fn gleaner_allocate_array_initialized_slowly(
 ) -> *mut u8 {
     // SAFETY: the calling thread's mutator and an array type; every element is written before the next poll, as
     // gleaner.h asks.
-    let array = unsafe { mutator(record).allocate_raw(array(id, length, bytes), Fresh::Unwritten) };
+    let array = unsafe {
+        mutator(record, "an allocation").allocate_raw(array(id, length, bytes), Fresh::Unwritten)
+    };
     pointer(array.ok())
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_poll_slowly(record: *mut Record) {
     // SAFETY: the calling thread's mutator.
-    unsafe { mutator(record) }.poll_slowly();
+    if unsafe { mutator(record, "a poll") }.poll_for_interrupt() {
+        deliver_interrupt(record);
+    }
+}
+
+/// Calls the handler of interrupts of a mutator of the calling thread. One that is requested meanwhile waits for it.
+fn deliver_interrupt(record: *mut Record) {
+    let place = || threads::attached(record).map(NonNull::as_ptr);
+    let Some(attached) = place() else { return };
+    // SAFETY: in the list of this thread, so it exists; nothing else refers to it here.
+    match unsafe { (*attached).on_interrupt.take() } {
+        Some((handler, data)) => {
+            // SAFETY: the embedder's function, with its data and a mutator of this thread.
+            unsafe { handler(data, record) };
+            if let Some(attached) = place() {
+                // SAFETY: in the list still; a handler that the handler has set stays.
+                unsafe { (*attached).on_interrupt.get_or_insert((handler, data)) };
+            }
+        }
+        // The handler runs: the next poll behind it delivers this one.
+        // SAFETY: the record of a mutator of this thread exists.
+        None => unsafe { &*record }.request_interrupt(),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_set_interrupt_handler(
+    record: *mut Record,
+    handler: Option<unsafe extern "C" fn(*mut c_void, *mut Record)>,
+    data: *mut c_void,
+) {
+    let handler = handler.expect("gleaner_set_interrupt_handler: the handler is NULL");
+    // SAFETY: the calling thread's mutator.
+    unsafe { mutator(record, "a handler of interrupts is set") }.handle_interrupts();
+    if let Some(mut attached) = threads::attached(record) {
+        // SAFETY: in the list of this thread, so it exists; nothing else refers to it here.
+        unsafe { attached.as_mut() }.on_interrupt = Some((handler, data));
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn gleaner_request_interrupt(record: *mut Record) -> bool {
+    NonNull::new(record).is_some_and(raw::request_interrupt)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_stop_and_call(
+    record: *mut Record,
+    call: Option<unsafe extern "C" fn(*mut c_void)>,
+    data: *mut c_void,
+) {
+    let call = call.expect("gleaner_stop_and_call: the function to call is NULL");
+    // SAFETY: the calling thread's mutator, and a function that the caller vouches for.
+    unsafe { mutator(record, "a stop of all mutators").stop_and_call(|| call(data)) };
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_collect(record: *mut Record, everything: bool) {
     // SAFETY: the calling thread's mutator.
-    unsafe { mutator(record) }.collect(everything);
+    unsafe { mutator(record, "a collection") }.collect(everything);
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_identity_hash(record: *mut Record, object: *mut u8) -> u32 {
     // SAFETY: the calling thread's mutator, and a valid reference.
-    unsafe { mutator(record).identity_hash_raw(Address::of(object)) }
+    unsafe {
+        mutator(record, "an identity hash is asked for").identity_hash_raw(Address::of(object))
+    }
+}
+
+/// A function of the embedder's for each mutator, with its data.
+struct ForEach(
+    unsafe extern "C" fn(*mut c_void, *const Record),
+    *mut c_void,
+);
+
+// SAFETY: the header says that the function runs on several threads.
+unsafe impl Sync for ForEach {}
+
+impl ForEach {
+    fn call(&self, record: &Record) {
+        // SAFETY: the embedder's function, with its data and a mutator at a safepoint.
+        unsafe { (self.0)(self.1, record) };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_handshake(
+    record: *mut Record,
+    call: Option<unsafe extern "C" fn(*mut c_void, *const Record)>,
+    data: *mut c_void,
+) {
+    let call = call.expect("gleaner_handshake: the function to call is NULL");
+    let each = ForEach(call, data);
+    // SAFETY: the calling thread's mutator.
+    unsafe { mutator(record, "a handshake") }.handshake(|record| each.call(record));
 }
 
 /// `struct gleaner_totals`.
@@ -231,12 +325,14 @@ pub struct CTotals {
     zeroing_ahead_ns: u64,
     stalled_ns: u64,
     ephemeron_looks: u64,
+    stopping_ns: u64,
+    longest_stopping_ns: u64,
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTotals) {
     // SAFETY: the calling thread's mutator.
-    let totals: Totals = unsafe { mutator(record) }.totals();
+    let totals: Totals = unsafe { mutator(record, "a question for totals") }.totals();
     let totals = CTotals {
         scavenges: totals.scavenges,
         full_collections: totals.full_collections,
@@ -250,6 +346,8 @@ pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTot
         zeroing_ahead_ns: totals.zeroed.ahead_time,
         stalled_ns: totals.zeroed.stalled_time,
         ephemeron_looks: totals.ephemeron_looks,
+        stopping_ns: totals.stopping_ns,
+        longest_stopping_ns: totals.longest_stopping_ns,
     };
     // SAFETY: `into` is a struct of this version, as gleaner.h asks.
     unsafe { into.write(totals) };
@@ -258,7 +356,7 @@ pub unsafe extern "C" fn gleaner_get_totals(record: *mut Record, into: *mut CTot
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_print_array_report(record: *mut Record) -> bool {
     // SAFETY: the calling thread's mutator.
-    let report = unsafe { mutator(record) }.array_report();
+    let report = unsafe { mutator(record, "a question for a report") }.array_report();
     if let Some(report) = &report {
         eprint!("{report}");
     }

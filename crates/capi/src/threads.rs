@@ -11,7 +11,8 @@
 //! - Before an ending thread waits for a collection of one heap, it is outside of the gates of all.
 
 use std::cell::Cell;
-use std::ptr;
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
 use std::sync::LazyLock;
 
 use gleaner::Mutator;
@@ -21,9 +22,14 @@ use gleaner_os::threads::{arm_thread_exit, set_exact_thread_exit_key};
 /// A mutator in the list of its thread. The record's `door` leads to it.
 pub struct Attached {
     pub mutator: Mutator,
+    /// What it does when it is interrupted; taken while that runs.
+    pub on_interrupt: Option<Interrupt>,
     record: *mut Record,
     next: *mut Attached,
 }
+
+/// A function of the embedder's, with its data.
+pub type Interrupt = (unsafe extern "C" fn(*mut c_void, *mut Record), *mut c_void);
 
 /// What a thread has been through.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,6 +84,7 @@ pub fn add(mutator: Mutator) -> *mut Record {
     THREAD.with(|thread| {
         let mut attached = Box::new(Attached {
             mutator,
+            on_interrupt: None,
             record: ptr::null_mut(),
             next: thread.first.get(),
         });
@@ -89,6 +96,20 @@ pub fn add(mutator: Mutator) -> *mut Record {
         unsafe { (*record).door.set(place.cast()) };
         record
     })
+}
+
+/// The mutator of the calling thread that has this record; `None` if it has no such mutator. The record is not looked at.
+pub fn attached(record: *mut Record) -> Option<NonNull<Attached>> {
+    let mut at = THREAD.with(|thread| thread.first.get());
+    while let Some(found) = NonNull::new(at) {
+        // SAFETY: the list is this thread's, and its members exist.
+        let member = unsafe { found.as_ref() };
+        if member.record == record {
+            return Some(found);
+        }
+        at = member.next;
+    }
+    None
 }
 
 /// Detaches a mutator of the calling thread; does nothing if there is no such mutator.

@@ -6,7 +6,7 @@ use std::slice;
 
 use gleaner::raw::{Address, Number, Record};
 
-use crate::mutator;
+use crate::accessing;
 
 /// `struct gleaner_window`.
 #[repr(C)]
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn gleaner_begin_far_window(
         writes,
     };
     // SAFETY: the calling thread's mutator.
-    let mutator = unsafe { mutator(record) };
+    let mutator = unsafe { accessing(record) };
     if writes {
         // SAFETY: an array with elements of `element_bytes` bytes that has these, as gleaner_elements.h asks.
         match unsafe { mutator.fill_stock_raw(array, first, length, element_bytes) } {
@@ -122,7 +122,7 @@ unsafe fn write_back<T: Number>(window: &Window, record: *mut Record) {
     // is where it was, since nothing was collected.
     unsafe {
         let from = slice::from_raw_parts(window.elements.cast::<T>(), window.count as usize);
-        mutator(record).write_stocked(array, index, from);
+        accessing(record).write_stocked(array, index, from);
     }
 }
 

@@ -18,6 +18,7 @@ use gleaner_plans::scavenge::Config;
 use crate::build_error::BuildError;
 use crate::environment::{self, OutsideLayout, Settled};
 use crate::heap::Heap;
+use crate::threads::{Factory, Join, NewThread};
 
 /// The options of a heap that is to be built. A method accepts every value; [`Builder::build`] refuses those that the
 /// option of that name does not accept, with the same message. `GLEANER_OPTIONS` in the environment overrides what is
@@ -27,6 +28,7 @@ pub struct Builder {
     options: Options,
     ignores_environment: bool,
     outside_layout: Option<OutsideLayout>,
+    factory: Factory,
 }
 
 impl Heap {
@@ -42,6 +44,7 @@ impl Builder {
             options: Options::DEFAULT,
             ignores_environment: false,
             outside_layout: None,
+            factory: Factory::default(),
         }
     }
 
@@ -228,6 +231,31 @@ impl Builder {
         self
     }
 
+    /// Who makes the heap's threads: those that work in collections, and those that zero memory. `factory` starts a
+    /// thread that calls [`NewThread::run`] once, and answers how to wait for its end; `None` if it has no thread, so
+    /// that the heap does without. By default the system makes them.
+    ///
+    /// Such a thread names itself, and runs where the factory starts it. It should have 2 MB of stack, and block the
+    /// signals that the program handles. The factory is called when the heap is built, and in a forked child when a
+    /// collection needs threads again. It must not use this heap.
+    ///
+    /// ```
+    /// let heap = gleaner::Heap::builder().limit(1 << 20).workers(2).thread_factory(|thread| {
+    ///     let started = std::thread::Builder::new().name(thread.name().into()).spawn(|| thread.run());
+    ///     let started = started.ok()?;
+    ///     Some(Box::new(move || drop(started.join())))
+    /// });
+    /// heap.build()?.attach()?.collect(true);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn thread_factory(
+        mut self,
+        factory: impl Fn(NewThread) -> Option<Join> + Send + Sync + 'static,
+    ) -> Self {
+        self.factory = Factory::new(factory);
+        self
+    }
+
     /// Ignores `GLEANER_OPTIONS`. A program that runs with more rights than its user (setuid, file capabilities)
     /// ignores it in any case.
     ///
@@ -283,6 +311,7 @@ impl Builder {
             options.refs,
             log,
             *unknown_layout,
+            self.factory.clone(),
         )?)
     }
 

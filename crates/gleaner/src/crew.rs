@@ -4,13 +4,14 @@ use gleaner_os::threads::Role;
 use gleaner_plans::scavenge::Config;
 use gleaner_work::Crew;
 
-use crate::threads::{self, Threads};
+use crate::threads::{self, Factory, Threads};
 
 /// A crew with the threads that serve it.
 pub(crate) struct Helpers {
     crew: *mut Crew,
     /// How the heap is set up: how many there are to be, and where.
     config: Config,
+    factory: Factory,
     pub(crate) threads: Threads,
 }
 
@@ -22,12 +23,13 @@ unsafe impl Send for Helpers {}
 impl Helpers {
     /// A crew with the helpers that a heap is to have, or fewer if the system refuses; they wait and take tasks as its
     /// options say.
-    pub(crate) fn new(config: &Config) -> Helpers {
+    pub(crate) fn new(config: &Config, factory: &Factory) -> Helpers {
         let crew = Crew::with_policies(config.options.parking, config.options.task_queue);
         crew.expect_processors(config.topology.processors);
         let helpers = Helpers {
             crew: Box::into_raw(Box::new(crew)),
             config: *config,
+            factory: factory.clone(),
             threads: Threads::new(Vec::new()),
         };
         helpers.start();
@@ -43,7 +45,8 @@ impl Helpers {
                 // SAFETY: the crew gave out the index, and this thread alone is started for it.
                 let serve = move || unsafe { crew.serve(index) };
                 let node = self.config.homes.of_worker(index);
-                let started = threads::start_on(&self.config, node, (Role::Worker, index), serve);
+                let factory = &self.factory;
+                let started = factory.start(&self.config, node, (Role::Worker, index), serve);
                 started.map(|thread| threads.push(thread)).is_some()
             });
         });

@@ -20,11 +20,12 @@ use std::sync::LazyLock;
 
 use gleaner_os::fork;
 use gleaner_plans::scavenge::stop::fork::Patience;
+use gleaner_plans::scavenge::stop::whereabouts::Passage;
 
 use crate::body::{Body, with_heap};
 use crate::guarded::Guarded;
 
-use crate::members;
+use crate::{members, threads};
 
 /// A heap in the list of all.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,7 +93,7 @@ fn all_hold_still(overdue: bool) -> bool {
 }
 
 extern "C" fn before() {
-    members::own().for_each(|member| members::assert_no_walk(member.body().number, "a fork"));
+    members::own().for_each(|member| members::assert_world_runs(member.body().number, "a fork"));
     members::stand(None);
     HEAPS.lock();
     for body in heaps() {
@@ -128,8 +129,8 @@ extern "C" fn after_in_child() {
         // They exist in the parent only.
         // SAFETY: both locks were taken before the fork, by this thread.
         unsafe {
-            body.helpers.threads.held().clear();
-            body.zeroers.threads.held().clear();
+            threads::forget(body.helpers.threads.held());
+            threads::forget(body.zeroers.threads.held());
         }
         let own = || members::own().filter(|member| std::ptr::eq(member.body(), body));
         let inside = own().filter(|member| member.is_inside()).count() as u32;
@@ -137,6 +138,9 @@ extern "C" fn after_in_child() {
             &|record| own().any(|member| member.record == record),
             inside,
         ));
+        own()
+            .filter(|member| member.is_inside())
+            .for_each(|member| member.record().whereabouts.come_in(Passage::Fork));
         body.note_forked(own().count());
         unlock(body);
     }

@@ -24,6 +24,7 @@ use crate::crew::Helpers;
 use crate::fields::{Fields, Slots};
 use crate::listeners::{Collection, Listeners};
 use crate::members::{Callback, Runs};
+use crate::threads::Factory;
 use crate::types::{
     Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Tail, Tailed, Type,
     TypeError,
@@ -118,8 +119,9 @@ impl Heap {
         references: References,
         log: Option<File>,
         unknown_layout: Option<&'static str>,
+        factory: Factory,
     ) -> Result<Heap, CreateError> {
-        let helpers = Helpers::new(&config);
+        let helpers = Helpers::new(&config, &factory);
         let mut kind = match references {
             References::Wide => Kind::Wide(Scavenge::new(config, helpers.crew())?),
             References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),
@@ -137,6 +139,12 @@ impl Heap {
         with_heap!(&mut kind, heap => {
             heap.set_stand_aside(fork::stand_aside, number);
             heap.ended = Some(Box::new(move || members::bury(number)));
+            heap.leading = Some(Box::new(move |lead| {
+                // The thread has left the gate as this mutator.
+                let member = members::inside(number);
+                let _runs = member.map(|member| Runs::new(member, Callback::Collection));
+                lead();
+            }));
             heap.listener = Some(Box::new(move |events| {
                 // The thread that led is outside of the gate.
                 let member = members::inside(number);
@@ -145,7 +153,7 @@ impl Heap {
             }));
         });
         // SAFETY: the heap is in a box, and dropped after its threads.
-        let zeroers = with_heap!(&kind, heap => unsafe { Zeroers::new(&**heap) });
+        let zeroers = with_heap!(&kind, heap => unsafe { Zeroers::new(&**heap, factory) });
         let mut body = Box::new(Body {
             listeners,
             lost_its_threads: AtomicBool::new(false),
@@ -284,8 +292,9 @@ impl Heap {
     }
 
     /// Calls `listener` with each event of each collection, in order, when the collection is over. A listener stays as
-    /// long as the heap does. A listener that holds a clone of the heap keeps the heap for ever. A panic of the
-    /// listener propagates out of the call that led the collection, such as an allocation.
+    /// long as the heap does. A listener that holds a clone of the heap keeps the heap for ever. A listener
+    /// should not panic. If one does, a line on standard error says so, the other listeners are told, and then the
+    /// panic propagates out of the call that led the collection, such as an allocation.
     pub fn add_listener(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
         self.add_collection_listener(move |collection| {
             collection.events.iter().for_each(&listener)
@@ -341,7 +350,7 @@ impl Heap {
     /// inside [`Mutator::blocking`](crate::Mutator::blocking). Otherwise a collection that another thread wants would
     /// wait for the calling thread for ever.
     pub fn totals(&self) -> Totals {
-        members::assert_no_walk(self.shared.number, "totals are asked for");
+        members::assert_world_runs(self.shared.number, "totals are asked for");
         with_heap!(&self.shared.kind, heap => heap.totals())
     }
 
@@ -349,7 +358,7 @@ impl Heap {
     /// `topology`); elsewhere it is `None`. A thread with a mutator of this heap calls it inside
     /// [`Mutator::blocking`](crate::Mutator::blocking), for the reason given at [`Heap::totals`].
     pub fn locality(&self) -> Option<Box<Locality>> {
-        members::assert_no_walk(self.shared.number, "locality is asked for");
+        members::assert_world_runs(self.shared.number, "locality is asked for");
         with_heap!(&self.shared.kind, heap => heap.locality())
     }
 
@@ -357,7 +366,7 @@ impl Heap {
     /// with a mutator of this heap calls it inside [`Mutator::blocking`](crate::Mutator::blocking), for the reason
     /// given at [`Heap::totals`].
     pub fn synchronisation(&self) -> Synchronisation {
-        members::assert_no_walk(self.shared.number, "synchronisation is asked for");
+        members::assert_world_runs(self.shared.number, "synchronisation is asked for");
         with_heap!(&self.shared.kind, heap => heap.synchronisation())
     }
 

@@ -6,6 +6,8 @@
 //! follow each other while it runs, and then it runs on several threads at once, the later collection possibly first;
 //! each says its number.
 
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 pub use gleaner_base::events::{Event, Phase};
@@ -24,6 +26,8 @@ pub struct Collection<'a> {
     pub everything: bool,
     /// How long the world was stopped, in nanoseconds.
     pub stopped_ns: u64,
+    /// Of that, how long the collection waited for all mutators to stop.
+    pub stopping_ns: u64,
     /// The phases in order, each with its time, bytes, objects and reason.
     pub events: &'a [Event],
 }
@@ -32,11 +36,13 @@ impl<'a> Collection<'a> {
     /// `None` for no events.
     fn new(events: &'a [Event]) -> Option<Collection<'a>> {
         let (first, last) = (events.first()?, events.last()?);
+        let stopping = events.iter().find(|event| event.phase == Phase::StopWorld);
         Some(Collection {
             number: first.collection,
             reason: first.reason,
             everything: events.iter().any(|event| event.phase == Phase::Mark),
             stopped_ns: last.duration_ns,
+            stopping_ns: stopping.map_or(0, |event| event.duration_ns),
             events,
         })
     }
@@ -75,12 +81,34 @@ impl Listeners {
         self.0.unlock();
     }
 
-    /// Tells them. The lock is not held meanwhile.
+    /// Tells all of them, also behind one that panics, whose panic goes on out of the call that collected. The lock is
+    /// not held meanwhile.
     pub(crate) fn tell(&self, events: &[Event]) {
         let list = self.0.with(|list| list.clone());
         let Some(collection) = Collection::new(events) else {
             return;
         };
-        list.iter().for_each(|listener| listener(&collection));
+        let mut first = None;
+        for listener in list {
+            if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(|| listener(&collection))) {
+                say_panicked(&collection, &*panic);
+                first = first.or(Some(panic));
+            }
+        }
+        if let Some(panic) = first {
+            panic::resume_unwind(panic);
+        }
     }
+}
+
+/// Where the panic comes to be seen, in an allocation perhaps, nothing else leads to the listener.
+fn say_panicked(collection: &Collection<'_>, panic: &(dyn Any + Send)) {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = text.unwrap_or("a value that is no text");
+    eprintln!(
+        "gleaner: a listener panicked when it was told of collection {}: {text}; the panic goes on out of the call that led \
+         this collection, so let no panic leave a listener",
+        collection.number
+    );
 }

@@ -22,6 +22,7 @@ use gleaner_os::threads::{self, ThreadId};
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 
 use crate::body::{Body, Shared, with_heap};
+use crate::collectors::{self, BY_A_COLLECTION};
 use crate::guarded::Guarded;
 
 /// Which function of the embedder's the heap has called on a thread and waits for. The mutator counts as outside of the
@@ -33,6 +34,10 @@ pub(crate) enum Callback {
     Walk,
     /// It is told of the collection that the thread has led.
     Listener,
+    /// All mutators are stopped for it, or it is run for one that is at a safepoint.
+    Stop,
+    /// It visits slots for the collection that the thread leads, in a world that the thread has stopped.
+    Collection,
 }
 
 impl Callback {
@@ -44,6 +49,10 @@ impl Callback {
             Callback::Listener => {
                 "by a listener: it is told of a collection of this mutator's, which is not over before"
             }
+            Callback::Stop => {
+                "by a function for which mutators are stopped: it must not use the heap"
+            }
+            Callback::Collection => BY_A_COLLECTION,
         };
         panic!("{what} {place}");
     }
@@ -59,6 +68,9 @@ pub(crate) struct Member {
     /// How many blocking regions the thread is in, with one for a callback; more than 0: it is outside of the gate.
     pub(crate) outside: Cell<u32>,
     pub(crate) callback: Cell<Callback>,
+    /// Whether interrupts may be requested of it: it has a handler, and its record exists. Protected by the lock of the
+    /// list of all.
+    takes_interrupts: Cell<bool>,
     /// The limit of the allocation buffer while it is outside.
     pub(crate) limit: Cell<Address>,
     /// The next one of this thread.
@@ -91,6 +103,12 @@ impl Member {
         unsafe { &*self.shared }
     }
 
+    /// The record, for the member's own thread.
+    pub(crate) fn record(&self) -> &Record {
+        // SAFETY: a mutator's record exists as long as its member does, for its own thread.
+        unsafe { self.record.as_ref() }
+    }
+
     pub(crate) fn is_inside(&self) -> bool {
         self.outside.get() == 0
     }
@@ -108,6 +126,7 @@ pub(crate) fn add(
         thread: Cell::new(threads::current_tid()),
         outside: Cell::new(0),
         callback: Cell::new(Callback::None),
+        takes_interrupts: Cell::new(false),
         limit: Cell::new(Address::NULL),
         next: Cell::new(FIRST.get()),
         place: Cell::new(0),
@@ -160,19 +179,63 @@ pub(crate) fn own() -> impl Iterator<Item = &'static Member> {
     })
 }
 
+/// Runs a function of the embedder's for a mutator that is at a safepoint. If that is one of the calling thread's, its
+/// uses are refused meanwhile.
+pub(crate) fn serve(record: &Record, function: impl FnOnce(&Record)) {
+    let member = own().find(|member| ptr::eq(member.record.as_ptr(), record));
+    let member = member.filter(|member| member.is_inside());
+    let _runs = member.map(|member| Runs::new(member, Callback::Stop));
+    function(record);
+}
+
 /// The member by which the calling thread is inside the gate of this heap.
 pub(crate) fn inside(heap: u32) -> Option<&'static Member> {
     own().find(|member| member.is_inside() && member.body().number == heap)
 }
 
-/// Panics where the calling thread visits all objects of a heap, by any of its mutators: `what` would wait for the
-/// thread itself.
-pub(crate) fn assert_no_walk(heap: u32, what: &str) {
+/// Panics where the calling thread has stopped the world of a heap, by any of its mutators, or works for one that has:
+/// `what` would wait for the thread itself.
+pub(crate) fn assert_world_runs(heap: u32, what: &str) {
+    collectors::assert_none(what);
     let of_heap = own().filter(|member| member.body().number == heap);
-    let walks = of_heap.map(|member| member.callback.get());
-    walks
-        .filter(|&callback| callback == Callback::Walk)
+    let stops = of_heap.map(|member| member.callback.get());
+    stops
+        .filter(|&callback| callback != Callback::Listener)
         .for_each(|callback| callback.assert_none(what));
+}
+
+/// The thread whose mutator has this record; `None` if there is no such mutator. For messages.
+pub(crate) fn owner_of(record: NonNull<Record>) -> Option<ThreadId> {
+    ALL.with(|all| {
+        // SAFETY: what is in the list exists; the number of its thread changes in a forked child alone.
+        let members = all
+            .iter()
+            .map(|Listed(member)| unsafe { &*member.as_ptr() });
+        let owned = members.filter(|member| member.record == record);
+        owned.map(|member| member.thread.get()).next()
+    })
+}
+
+/// Whether interrupts may be requested of a mutator of the calling thread from now on.
+pub(crate) fn take_interrupts(member: &Member, takes: bool) {
+    ALL.with(|_| member.takes_interrupts.set(takes));
+}
+
+/// Asks the mutator that `is_meant` finds for an interrupt; false if there is none that has a handler.
+pub(crate) fn request_interrupt(is_meant: impl Fn(&Member, &Record) -> bool) -> bool {
+    ALL.with(|all| {
+        // SAFETY: what is in the list exists.
+        let members = all
+            .iter()
+            .map(|Listed(member)| unsafe { &*member.as_ptr() });
+        let mut takers = members.filter(|member| member.takes_interrupts.get());
+        // SAFETY: the record of a member that takes interrupts exists as long as the lock is held.
+        let found = takers.find(|member| is_meant(member, unsafe { member.record.as_ref() }));
+        // SAFETY: as in the line above.
+        found
+            .map(|member| unsafe { member.record.as_ref() }.request_interrupt())
+            .is_some()
+    })
 }
 
 /// The calling thread stands in all gates that it is inside of, but not in that of `except`, of whose gate it is outside
@@ -180,7 +243,7 @@ pub(crate) fn assert_no_walk(heap: u32, what: &str) {
 pub(crate) fn stand(except: Option<u32>) {
     for member in own().filter(|member| member.is_inside()) {
         if Some(member.body().number) != except {
-            with_heap!(&member.body().kind, heap => heap.gate.stand());
+            with_heap!(&member.body().kind, heap => heap.stand(member.record()));
         }
     }
 }
@@ -189,7 +252,7 @@ pub(crate) fn stand(except: Option<u32>) {
 pub(crate) fn go_on(except: Option<u32>) {
     for member in own().filter(|member| member.is_inside()) {
         if Some(member.body().number) != except {
-            with_heap!(&member.body().kind, heap => heap.gate.go_on());
+            with_heap!(&member.body().kind, heap => heap.go_on(member.record()));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
@@ -15,6 +16,7 @@ use gleaner_plans::scavenge::arrays::ArrayCounts;
 use gleaner_plans::scavenge::collect::Extent;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::report::ArrayReport;
+use gleaner_plans::scavenge::stop::whereabouts::Passage;
 use gleaner_plans::scavenge::walk::Found;
 
 use crate::body::{BodyOfMutator, Kind, OutOfMemory, Shared, with_heap};
@@ -23,6 +25,22 @@ use crate::local::Local;
 use crate::members::{self, Callback, Member, Runs};
 
 /// A thread's use of a heap. A mutator stays on the thread that attached it, and detaches when it is dropped.
+///
+/// The compiler refuses a mutator on another thread, and one that was dropped:
+///
+/// ```compile_fail,E0277
+/// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+/// let mut mutator = heap.attach().unwrap();
+/// std::thread::scope(|threads| {
+///     threads.spawn(|| mutator.collect(true));
+/// });
+/// ```
+/// ```compile_fail,E0382
+/// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+/// let mut mutator = heap.attach().unwrap();
+/// drop(mutator);
+/// mutator.collect(true);
+/// ```
 ///
 /// A mutator keeps its heap alive, even after every [`Heap`] value was dropped. The heap then ends with its last
 /// mutator.
@@ -44,8 +62,17 @@ pub struct Mutator {
     hash_state: u64,
     /// What this thread knows of it: whether it is inside the gate.
     member: NonNull<Member>,
+    /// What it does when it is interrupted.
+    pub(crate) on_interrupt: Option<Handler>,
     not_send: PhantomData<*mut ()>,
 }
+
+/// What is said where a mutator is detached whose frames the collector would have to look at.
+pub(crate) const IN_A_FRAME: &str = "detaching inside an open frame: its values are no roots any more; leave all frames \
+                                     first (GLEANER_LEAVE, Mutator::set_frame)";
+
+/// What a mutator does when it is interrupted.
+pub(crate) type Handler = Box<dyn FnMut(&mut Mutator)>;
 
 impl fmt::Debug for Mutator {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,7 +90,7 @@ impl Heap {
     /// would wait for the second mutator for ever. A thread with mutators of two heaps uses one inside `blocking` of
     /// the other; otherwise two such threads may wait for each other.
     pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
-        members::assert_no_walk(self.shared.number, "attaching");
+        members::assert_world_runs(self.shared.number, "attaching");
         assert!(
             members::inside(self.shared.number).is_none(),
             "this thread is a mutator of this heap already, so collections would wait for it for ever: use that mutator, \
@@ -94,6 +121,7 @@ impl Mutator {
             hash_state: u64::from(of_plan.number) << 32,
             record,
             member,
+            on_interrupt: None,
             not_send: PhantomData,
         }
     }
@@ -161,7 +189,7 @@ impl Mutator {
         self.member().outside.set(regions + 1);
         if regions == 0 {
             self.hide_buffer();
-            with_heap!(&self.shared.kind, heap => heap.gate.leave());
+            with_heap!(&self.shared.kind, heap => heap.leave(self.record(), Passage::Region));
         }
     }
 
@@ -175,8 +203,13 @@ impl Mutator {
         if regions == 1 {
             let what = "the end of a blocking region";
             self.member().callback.get().assert_none(what);
-            members::assert_no_walk(self.shared.number, what);
-            with_heap!(&self.shared.kind, heap => heap.gate.enter());
+            members::assert_world_runs(self.shared.number, what);
+            assert!(
+                members::inside(self.shared.number).is_none(),
+                "{what} inside which this thread attached to the same heap again, and that mutator is still attached: each \
+                 collection would wait for it for ever; drop the second mutator inside the region"
+            );
+            with_heap!(&self.shared.kind, heap => heap.enter(self.record(), Passage::Region));
             self.show_buffer();
         }
         self.member().outside.set(regions - 1);
@@ -203,6 +236,14 @@ impl Mutator {
     pub(crate) fn assert_inside(&self, what: &str) {
         if !self.member().is_inside() {
             self.refuse(what);
+        }
+    }
+
+    /// As [`Mutator::assert_inside`], in debug builds: `what` is inlined where it is called.
+    #[inline(always)]
+    pub(crate) fn debug_assert_inside(&self, what: &str) {
+        if cfg!(debug_assertions) {
+            self.assert_inside(what);
         }
     }
 
@@ -235,7 +276,49 @@ impl Mutator {
     /// Visits every object; see [`Mutator::walk`].
     pub(crate) fn walk_outside(&mut self, visit: &mut dyn FnMut(&Found)) {
         let _runs = Runs::new(self.member(), Callback::Walk);
-        with_heap!(&self.shared.kind, heap => heap.walk(visit));
+        with_heap!(&self.shared.kind, heap => heap.walk(self.record(), visit));
+    }
+
+    /// Interrupts may be requested of this mutator from now on: who polls for it calls its handler.
+    pub(crate) fn take_interrupts(&self) {
+        members::take_interrupts(self.member(), true);
+    }
+
+    /// Whether frames are open on the shadow stack.
+    pub(crate) fn has_frames(&self) -> bool {
+        !self.record().frames.get().is_null()
+    }
+
+    /// Stops all other mutators and calls `body`, which must not use the heap nor wait for another thread. This begins
+    /// with a poll: another thread may collect first.
+    pub fn stop_and_call<R>(&mut self, body: impl FnOnce() -> R) -> R {
+        self.assert_may_collect("a stop of all mutators");
+        let _runs = Runs::new(self.member(), Callback::Stop);
+        with_heap!(&self.shared.kind, heap => heap.stop_and_call(self.record(), body))
+    }
+
+    /// Calls `function` once for each mutator of the heap, this one among them, and returns when that is done. Mutators
+    /// are not stopped for it: each runs the function on its own thread when it next polls or allocates on the slow
+    /// path. For one in a blocking region, or one that waits, the calling thread runs it, and the mutator does not leave
+    /// the region meanwhile. So the function runs on several threads. It may read the record that it is given, and must
+    /// not use the heap nor wait for another thread.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+    /// let mut mutator = heap.attach().unwrap();
+    /// let count = AtomicUsize::new(0);
+    /// mutator.handshake(|_| {
+    ///     count.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// assert_eq!(count.into_inner(), 1);
+    /// ```
+    pub fn handshake(&mut self, function: impl Fn(&Record) + Sync) {
+        self.assert_may_collect("a handshake");
+        let _runs = Runs::new(self.member(), Callback::Stop);
+        let serve = |record: &Record| members::serve(record, &function);
+        with_heap!(&self.shared.kind, heap => heap.handshake(self.record(), &serve));
     }
 
     /// Nothing but its drop follows: it is outside of the gate then, without roots.
@@ -250,6 +333,21 @@ impl Mutator {
 
     /// Runs `body`, which may block and must not use the heap. Collections go on meanwhile, and do not wait for this
     /// thread. In a scope, [`Scope::blocking`](crate::Scope::blocking) does the same.
+    ///
+    /// The compiler refuses uses of this mutator in `body`:
+    ///
+    /// ```compile_fail,E0499
+    /// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+    /// let pair = heap.structure(gleaner::Structure { references: 1, bytes: 8 }).unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let one = scope.allocate(pair).unwrap();
+    ///     scope.blocking(|| scope.write_u64(one, 0, 7));
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    /// `body` may attach to the same heap again. If that mutator is still attached when the region ends, this panics:
+    /// each collection would wait for the second mutator for ever.
     pub fn blocking<R>(&mut self, body: impl FnOnce() -> R) -> R {
         self.outside("a blocking region", body)
     }
@@ -259,7 +357,11 @@ impl Mutator {
         struct Region<'a>(&'a mut Mutator);
         impl Drop for Region<'_> {
             fn drop(&mut self) {
-                self.0.enter();
+                let heap = self.0.shared.number;
+                // A second panic would end the process: the mutator stays outside, and says so when it is used.
+                if !thread::panicking() || members::inside(heap).is_none() {
+                    self.0.enter();
+                }
             }
         }
         self.leave(what);
@@ -278,7 +380,7 @@ impl Mutator {
     /// What happened to arrays in pieces so far. This is a poll: other threads may collect meanwhile.
     pub fn array_counts(&mut self) -> ArrayCounts {
         self.assert_may_collect("a question for counts");
-        with_heap!(&self.shared.kind, heap => heap.array_counts())
+        with_heap!(&self.shared.kind, heap => heap.array_counts(self.record()))
     }
 
     /// The report on arrays that option `array-report` asks for; `None` without that option. It collects everything
@@ -289,8 +391,8 @@ impl Mutator {
             if heap.config.options.array_report == 0 {
                 return None;
             }
-            heap.collect(Extent::Full, "a report on arrays");
-            heap.array_report()
+            heap.collect(self.record(), Extent::Full, "a report on arrays");
+            heap.array_report(self.record())
         })
     }
 
@@ -313,7 +415,10 @@ impl Drop for Mutator {
     fn drop(&mut self) {
         let what = "detaching";
         self.member().callback.get().assert_none(what);
-        members::assert_no_walk(self.shared.number, what);
+        members::assert_world_runs(self.shared.number, what);
+        let checked = with_heap!(&self.shared.kind, heap => heap.checks_use());
+        let in_frame = checked && self.has_frames() && !thread::panicking();
+        members::take_interrupts(self.member(), false);
         self.leave_for_good();
         let record = self.record;
         // SAFETY: the heap gave the record, and nobody uses it after this.
@@ -323,6 +428,8 @@ impl Drop for Mutator {
         let counted = unsafe { ManuallyDrop::take(&mut self.counted) };
         // A heap that ends here takes locks of its own: not under that of the members.
         drop(members::remove(self.member, counted));
+        // At last, so that no collection waits for a mutator that is gone.
+        assert!(!in_frame, "{IN_A_FRAME}");
     }
 }
 

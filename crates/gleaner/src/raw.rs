@@ -8,6 +8,7 @@
 //! The fast paths are inlined here. [`FastPaths`] has what generated code needs to emit them.
 
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gleaner_base::sync::Ordering;
@@ -40,10 +41,10 @@ use crate::body::{Kind, with_heap};
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::Heap;
 use crate::local::Local;
-use crate::members;
-use crate::mutator::Mutator;
+use crate::mutator::{IN_A_FRAME, Mutator};
 use crate::scope::Scope;
 use crate::types::TypeError;
+use crate::{collectors, members};
 
 impl Heap {
     /// Registers a type by its layout. Objects of [`Shape::Tailed`] and [`Size::Tailed`] are allocated as arrays are,
@@ -80,7 +81,7 @@ impl Heap {
     /// The function keeps what [`RootVisitor`] asks, and the slots that it visits hold valid values at every allocation
     /// and poll.
     pub unsafe fn set_root_visitor(&self, visitor: Option<RootVisitor>) {
-        members::assert_no_walk(self.shared.number, "a root visitor is set");
+        members::assert_world_runs(self.shared.number, "a root visitor is set");
         // SAFETY: the function keeps what `RootVisitor` asks, as the caller promises.
         with_heap!(&self.shared.kind, heap => unsafe { heap.set_root_visitor(visitor) });
     }
@@ -208,6 +209,7 @@ impl Mutator {
         offset: usize,
         value: Value,
     ) {
+        self.debug_assert_inside("a store");
         // SAFETY: a slot of format `F` lies there, as the caller promises, and the object is young, so no card is due.
         unsafe { F::store(object.add(offset), self.record().base, value) };
     }
@@ -223,6 +225,7 @@ impl Mutator {
         offset: usize,
         to: Address,
     ) {
+        self.debug_assert_inside("a store");
         // SAFETY: a slot of format `F` lies there, as the caller promises, and the object is young, so no card is due.
         unsafe { F::store_reference(object.add(offset), self.record().base, to) };
     }
@@ -230,6 +233,7 @@ impl Mutator {
     /// The write barrier for a slot at `at`: after the store, or before.
     #[inline(always)]
     pub(crate) fn dirty(&self, at: Address) {
+        self.debug_assert_inside("a store");
         let card = self.record().cards.wrapping_add(at.word() >> CARD_SHIFT);
         // SAFETY: the address is in the heap, so it has a card.
         unsafe { &*(card as *const gleaner_base::sync::AtomicU8) }.store(DIRTY, Ordering::Relaxed);
@@ -266,8 +270,25 @@ impl Mutator {
     /// Does what [`Mutator::poll`] does when the collector asks for a stop, without looking whether the collector does.
     #[cold]
     pub fn poll_slowly(&mut self) {
+        self.stop_if_asked();
+        self.deliver_interrupt();
+    }
+
+    /// As [`Mutator::poll_slowly`], for a door that calls the handler of interrupts itself, which uses the mutator by its
+    /// record: whether one was requested.
+    pub fn poll_for_interrupt(&mut self) -> bool {
+        self.stop_if_asked();
+        self.record().take_interrupt()
+    }
+
+    /// For such a door: interrupts may be requested from now on.
+    pub fn handle_interrupts(&mut self) {
+        self.take_interrupts();
+    }
+
+    fn stop_if_asked(&mut self) {
         self.assert_may_collect("a poll");
-        with_heap!(&self.shared.kind, heap => heap.poll());
+        with_heap!(&self.shared.kind, heap => heap.poll(self.record()));
     }
 
     /// Collects everything, or the young generation alone.
@@ -278,7 +299,7 @@ impl Mutator {
             Extent::Young
         };
         self.assert_may_collect("a collection");
-        with_heap!(&self.shared.kind, heap => heap.collect(extent, "asked for"));
+        with_heap!(&self.shared.kind, heap => heap.collect(self.record(), extent, "asked for"));
     }
 
     /// Makes `frame` the newest frame of the shadow stack; null for an empty stack.
@@ -357,6 +378,18 @@ impl Mutator {
         self.record_place().as_ptr()
     }
 
+    /// Panics in a blocking region, and in functions of the embedder that the heap calls: `what` uses the heap. For
+    /// generated code that is checked.
+    pub fn check_use(&self, what: &str) {
+        self.assert_inside(what);
+    }
+
+    /// Panics if frames are open on the shadow stack: to detach forgets them. With options `quarantine` and
+    /// `verify=edges` each detaching asks this.
+    pub fn assert_no_frames(&self) {
+        assert!(!self.has_frames(), "{IN_A_FRAME}");
+    }
+
     /// Begins a region in which the thread may block. Prefer [`Mutator::blocking`].
     ///
     /// Regions nest: the heap may be used again when the outermost region has ended. Functions that use the heap inside
@@ -432,6 +465,24 @@ impl Mutator {
         self.assert_inside("a finalizable object is taken");
         with_heap!(&self.shared.kind, heap => heap.weak.take_ready())
     }
+}
+
+/// The thread whose mutator has this record, by the kernel's number; `None` if there is no such mutator. A door that hands
+/// out records asks it before it refuses one.
+pub fn thread_of(record: NonNull<Record>) -> Option<i32> {
+    members::owner_of(record).map(|thread| thread.0)
+}
+
+/// Asks the mutator that has this record for an interrupt; false if there is no such mutator, or if it has no handler. On
+/// any thread. The record is not looked at before it is known.
+pub fn request_interrupt(record: NonNull<Record>) -> bool {
+    members::request_interrupt(|member, _| member.record == record)
+}
+
+/// Panics on a heap's own thread: all that it runs of the embedder's are functions that collections call, where `what` is
+/// not done.
+pub fn assert_no_collector(what: &str) {
+    collectors::assert_none(what);
 }
 
 /// What a slot of a handle holds.

@@ -588,6 +588,16 @@ impl<'s> Scope<'s> {
         self.mutator().blocking(body)
     }
 
+    /// As [`Mutator::stop_and_call`].
+    pub fn stop_and_call<R>(&mut self, body: impl FnOnce() -> R) -> R {
+        self.mutator().stop_and_call(body)
+    }
+
+    /// As [`Mutator::handshake`].
+    pub fn handshake(&mut self, function: impl Fn(&Record) + Sync) {
+        self.mutator().handshake(function);
+    }
+
     /// Stops here while another thread collects.
     #[inline]
     pub fn poll(&mut self) {

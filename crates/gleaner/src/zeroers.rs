@@ -6,7 +6,7 @@ use gleaner_os::threads::Role;
 use gleaner_plans::scavenge::zeroing::{fragment_of, wanted_threads};
 use gleaner_plans::scavenge::{Config, Scavenge};
 
-use crate::threads::{self, Threads};
+use crate::threads::{self, Factory, Threads};
 
 /// The threads, and how they are told to end.
 pub(crate) struct Zeroers {
@@ -17,6 +17,7 @@ pub(crate) struct Zeroers {
     /// The heap, and how it is set up.
     heap: usize,
     config: Config,
+    factory: Factory,
 }
 
 impl Zeroers {
@@ -24,7 +25,10 @@ impl Zeroers {
     ///
     /// # Safety
     /// The heap stays where it is, and is dropped after this value.
-    pub(crate) unsafe fn new<F: SlotFormat + 'static>(heap: &Scavenge<F>) -> Zeroers {
+    pub(crate) unsafe fn new<F: SlotFormat + 'static>(
+        heap: &Scavenge<F>,
+        factory: Factory,
+    ) -> Zeroers {
         /// # Safety
         /// `place` is that of a heap that exists.
         unsafe fn heap_at<'a, F>(place: usize) -> &'a Scavenge<F> {
@@ -39,6 +43,7 @@ impl Zeroers {
             dismiss: |place| unsafe { heap_at::<F>(place) }.zeroing.dismiss(),
             heap: heap as *const Scavenge<F> as usize,
             config: heap.config,
+            factory,
         }
     }
 
@@ -53,7 +58,8 @@ impl Zeroers {
                     fragment_of(&self.config, number),
                     (Role::Zeroer, number + 1),
                 );
-                match threads::start_on(&self.config, node, role, move || work(heap, number)) {
+                let work = move || work(heap, number);
+                match self.factory.start(&self.config, node, role, work) {
                     Some(thread) => threads.push(thread),
                     None => break,
                 }

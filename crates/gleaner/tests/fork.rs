@@ -571,6 +571,37 @@ fn wait_until_asleep(thread: usize) {
     }
 }
 
+/// The thread that asks waits for mutators, and the one that forks for it: while a mutator stands, it counts as outside.
+#[test]
+fn handshakes_and_forks_hold_up_neither() {
+    let _alone = alone();
+    in_child("handshakes and forks", || {
+        let (heap, ended) = (builder().build().unwrap(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut mutator = heap.attach().unwrap();
+                while !ended.load(Ordering::Relaxed) {
+                    mutator.handshake(|_| ());
+                }
+            });
+            let mut own = heap.attach().unwrap();
+            for _ in 0..30 {
+                in_child("a child of it", || {
+                    let count = AtomicUsize::new(0);
+                    own.handshake(|_| {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    });
+                    assert_eq!(count.into_inner(), 1);
+                    own.collect(true);
+                });
+                own.poll();
+            }
+            ended.store(true, Ordering::Relaxed);
+            drop(own);
+        });
+    });
+}
+
 #[test]
 fn a_listener_may_fork() {
     let _alone = alone();

@@ -175,6 +175,12 @@ fn print_summary(heap: HeapView, advice: &str) {
         seconds(totals.longest_stop_ns),
         seconds(mean)
     );
+    let _ = writeln!(
+        text,
+        "  time to stop   {:>12.6} s total, {:.6} s longest",
+        seconds(totals.stopping_ns),
+        seconds(totals.longest_stopping_ns)
+    );
     if totals.cycles > 0 {
         let _ = writeln!(
             text,

@@ -70,7 +70,7 @@ impl Role {
     }
 
     /// The name of thread `index`, with zeroes behind it. The kernel keeps 15 bytes.
-    fn name(self, index: usize) -> [u8; 16] {
+    pub fn name(self, index: usize) -> [u8; 16] {
         let mut text = LineBuffer::<15>::new();
         // A buffer that truncates takes everything.
         let _ = write!(text, "{}{index}", self.prefix());

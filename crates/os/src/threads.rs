@@ -61,6 +61,21 @@ pub fn name_of(thread: ThreadId, buffer: &mut [u8; 17]) -> &str {
         .unwrap_or_default()
 }
 
+/// Whether a thread of this process sleeps in the kernel; `None` where there is no such thread, or the system does not tell.
+/// Any state of the world.
+pub fn is_asleep(thread: ThreadId) -> Option<bool> {
+    use core::fmt::Write;
+    let mut path = LineBuffer::<64>::new();
+    let _ = write!(path, "/proc/self/task/{}/stat\0", thread.0);
+    let path = CStr::from_bytes_until_nul(path.as_bytes()).ok()?;
+    let mut buffer = [0; 64];
+    let text = procfs::read(path, &mut buffer)?;
+    // The name is in brackets, and may have some itself; the state is the letter behind the last one.
+    let bracket = text.iter().rposition(|&byte| byte == b')')?;
+    let state = text.get(bracket + 2)?;
+    Some(matches!(state, b'S' | b'D'))
+}
+
 /// Gives the calling thread a name, which ends with a zero.
 pub fn name_current(name: &[u8; 16]) {
     // SAFETY: a text that ends with a zero within what the kernel reads.
@@ -112,5 +127,24 @@ mod tests {
         assert_ne!(mine.0, its.0);
         assert_ne!(mine.1, its.1);
         assert_eq!(current_process() as u32, std::process::id());
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_told_from_one_that_runs() {
+        assert_eq!(is_asleep(current_tid()), Some(false));
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(current_tid()).unwrap();
+            let _ = ended.recv();
+        });
+        let other = told.recv().unwrap();
+        // It is about to sleep.
+        while is_asleep(other) == Some(false) {
+            yield_now();
+        }
+        assert_eq!(is_asleep(other), Some(true));
+        drop(end);
+        thread.join().unwrap();
     }
 }

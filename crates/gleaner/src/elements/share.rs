@@ -158,7 +158,7 @@ impl Mutator {
                 };
                 match sharing {
                     Sharing::Alone => heap.while_alone(share),
-                    _ => heap.in_a_stop(share),
+                    _ => heap.in_a_stop(mutator.record(), share),
                 }
             });
             (roots.each_ref().map(Cell::get), done)

@@ -115,7 +115,7 @@ impl Mutator {
             }
             // SAFETY: this thread's mutator, inside the gate; the spine is not used again.
             let goes_on = with_heap!(&self.shared.kind, heap => unsafe {
-                heap.make_room_for_stock(contents, own, bytes, &mut next)
+                heap.make_room_for_stock(self.record(), contents, own, bytes, &mut next)
             });
             if !goes_on {
                 return Err(OutOfMemory { bytes: whole });

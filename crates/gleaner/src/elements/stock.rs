@@ -184,7 +184,7 @@ impl Mutator {
     ) -> bool {
         // SAFETY: this thread's mutator is inside the gate, as the caller promises.
         with_heap!(&self.shared.kind, heap => unsafe {
-            heap.make_room_for_stock(contents, count, 0, next)
+            heap.make_room_for_stock(self.record(), contents, count, 0, next)
         })
     }
 

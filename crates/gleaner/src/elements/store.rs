@@ -27,6 +27,7 @@ impl Mutator {
         index: usize,
         item: E::Item,
     ) -> Result<(), OutOfMemory> {
+        self.debug_assert_inside("a store");
         self.count_elements_in::<E>(Access::Store, index, 1);
         // SAFETY: the array has this element, as the caller promises.
         let whole = unsafe { self.near::<E>(array, index, 1) };
@@ -80,6 +81,7 @@ impl Mutator {
         index: usize,
         change: impl FnOnce(E::Item) -> E::Item,
     ) -> Result<(), OutOfMemory> {
+        self.debug_assert_inside("a store");
         for access in [Access::Load, Access::Store] {
             self.count_elements_in::<E>(access, index, 1);
         }
@@ -125,6 +127,7 @@ impl Mutator {
         index: usize,
         item: E::Item,
     ) {
+        self.debug_assert_inside("a store");
         self.count_elements_in::<E>(Access::Store, index, 1);
         // SAFETY: the array has this element, and the item is valid, as the caller promises. What such an allocation
         // gives has arraylets of its own, which may be written.

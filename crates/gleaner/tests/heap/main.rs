@@ -22,5 +22,7 @@ mod places;
 mod random;
 mod regions;
 mod side_by_side;
+mod stops;
+mod threads;
 mod traced;
 mod weak;

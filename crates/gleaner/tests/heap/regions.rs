@@ -3,8 +3,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gleaner::raw::{Address, Fresh, NewObject, Shape, TypeId, Value};
+#[cfg(debug_assertions)]
+use gleaner::raw::Wide;
+use gleaner::raw::{self, Address, Frame, Fresh, NewObject, Shape, TypeId, Value};
 use gleaner::{Builder, Heap, Mutator, Structure, Zeroing};
+
+use crate::again::path;
 
 fn builder() -> Builder {
     Heap::builder()
@@ -227,6 +231,174 @@ fn what_uses_the_heap_in_a_walk_or_a_listener_is_refused_by_name() {
         ["a collection by a function that visits all objects: the heap is stopped there"]
     );
     mutator.collect(true);
+}
+
+/// What `body` says on standard error in a child, which is this test binary with the same test.
+fn said_by_child(test: &str, body: impl FnOnce()) -> Option<String> {
+    if std::env::var_os(CASE).is_some() {
+        body();
+        return None;
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &path(module_path!(), test), "--nocapture"])
+        .env(CASE, test)
+        .output()
+        .unwrap();
+    Some(String::from_utf8_lossy(&child.stderr).into_owned())
+}
+
+/// Set in the child of [`said_by_child`].
+const CASE: &str = "GLEANER_TEST_REGIONS_CHILD";
+
+#[test]
+fn a_mutator_of_a_region_does_not_outlive_it() {
+    let heap = heap();
+    let mut mutator = heap.attach().unwrap();
+    let outlives =
+        "the end of a blocking region inside which this thread attached to the same heap again";
+    for own_panic in [false, true] {
+        let mut second = None;
+        let said = refused(|| {
+            mutator.blocking(|| {
+                second = Some(heap.attach().unwrap());
+                assert!(!own_panic, "a panic of the region's own");
+            });
+        });
+        let expected = if own_panic { "a panic of" } else { outlives };
+        assert!(said.starts_with(expected), "{said}");
+        // The second one works; the first is where it was, in its region.
+        second.as_mut().unwrap().collect(true);
+        let said = refused(|| mutator.collect(true));
+        assert!(
+            said.starts_with("a collection inside a blocking region"),
+            "{said}"
+        );
+        drop(second);
+        // SAFETY: the region that was not ended; it had no references.
+        unsafe { mutator.blocking_end() };
+        mutator.collect(true);
+    }
+    // A second mutator in a region of its own is no mistake.
+    let mut second = mutator.blocking(|| {
+        let mut second = heap.attach().unwrap();
+        // SAFETY: the mutator is not used until the region ends.
+        unsafe { second.blocking_begin() };
+        second
+    });
+    mutator.collect(true);
+    // SAFETY: the call panics before it changes anything, since the first mutator is inside.
+    let said = refused(|| unsafe { second.blocking_end() });
+    assert!(said.starts_with(outlives), "{said}");
+    drop(second);
+    mutator.collect(true);
+}
+
+#[test]
+fn a_mutator_that_is_checked_is_not_dropped_inside_an_open_frame() {
+    let plain = builder().verify(false).build().unwrap();
+    for (heap, refuses) in [(heap(), true), (plain, false)] {
+        let mut mutator = heap.attach().unwrap();
+        let mut frame = Frame {
+            previous: std::ptr::null_mut(),
+            count: 0,
+        };
+        // SAFETY: the frame has no values, and lasts as long as the mutator.
+        unsafe { mutator.set_frame(&raw mut frame) };
+        if refuses {
+            let said = refused(|| drop(mutator));
+            assert!(said.starts_with("detaching inside an open frame"), "{said}");
+        } else {
+            drop(mutator);
+        }
+        // It is detached nevertheless, so nobody waits for it.
+        heap.attach().unwrap().collect(true);
+    }
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_store_in_a_region_is_refused_in_debug_builds() {
+    let heap = heap();
+    let id = register(&heap);
+    let numbers = Shape::Primitives { log2: 3 };
+    let numbers = heap.register_raw(numbers).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let array = NewObject::array(numbers, 4, 48);
+    // SAFETY: types of this heap with so many bytes; nothing collects between here and the region, in which stores are
+    // refused.
+    unsafe {
+        let object = allocate(&mut mutator, id);
+        let array = mutator.allocate_raw(array, Fresh::Zeroed).unwrap();
+        mutator.store_raw(object, 8, Value::NULL);
+        mutator.store_element_in::<u64>(array, 0, 7).unwrap();
+        mutator.blocking_begin();
+        let mut said = vec![refused(|| mutator.store_raw(object, 8, Value::NULL))];
+        said.push(refused(|| {
+            mutator.initialize_in::<Wide>(object, 8, Value::NULL)
+        }));
+        said.push(refused(|| {
+            mutator.store_element_in::<u64>(array, 0, 7).unwrap()
+        }));
+        mutator.blocking_end();
+        assert!(
+            said.iter()
+                .all(|said| said.starts_with("a store inside a blocking region")),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn a_trace_function_that_uses_the_heap_ends_the_process_by_name() {
+    /// # Safety
+    /// `data` is a heap.
+    unsafe extern "C" fn attach(data: *mut (), _: *mut u8, _: *mut raw::Visitor) {
+        // SAFETY: the test passes a heap, which outlives its objects.
+        let _ = unsafe { &*data.cast::<Heap>() }.attach();
+    }
+    let said = said_by_child(
+        "a_trace_function_that_uses_the_heap_ends_the_process_by_name",
+        || {
+            let heap = heap();
+            let trace = raw::Trace {
+                function: attach,
+                data: (&raw const heap).cast_mut().cast(),
+            };
+            let size = raw::Size::Fixed(BYTES);
+            let id = heap.register_raw(Shape::Traced { size, trace }).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let object = allocate(&mut mutator, id);
+            // SAFETY: valid, just allocated.
+            let _kept = unsafe { mutator.handle_raw(Value::reference(object)) };
+            mutator.collect(true);
+        },
+    );
+    let expected = "attaching by a trace function, a size function or a root visitor: the heap is stopped there";
+    assert!(said.is_none_or(|said| said.contains(expected)));
+}
+
+#[test]
+fn a_listener_that_panics_is_named_and_the_others_are_told() {
+    let said = said_by_child(
+        "a_listener_that_panics_is_named_and_the_others_are_told",
+        || {
+            let heap = heap();
+            heap.add_collection_listener(|_| panic!("as it likes"));
+            let told = Arc::new(AtomicUsize::new(0));
+            let count = told.clone();
+            heap.add_collection_listener(move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+            let mut mutator = heap.attach().unwrap();
+            assert_eq!(refused(|| mutator.collect(true)), "as it likes");
+            assert_eq!(told.load(Ordering::Relaxed), 1);
+            eprintln!("the second was told");
+        },
+    );
+    let expected = "gleaner: a listener panicked when it was told of collection 1: as it likes; ";
+    assert!(
+        said.is_none_or(|said| said.contains(expected) && said.contains("the second was told"))
+    );
 }
 
 #[test]

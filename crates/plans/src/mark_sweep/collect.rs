@@ -71,7 +71,7 @@ impl Heap {
                 self.weigh_watch(&mut record, stopped);
                 self.finish(&mut record, started, stopped, &request);
             }
-            Outcome::Begun => drop(self.count_stop(started, stopped)),
+            Outcome::Begun => drop(self.count_stop(&record, started, stopped)),
             Outcome::Abandoned | Outcome::LibrariesChanged => {}
         }
         // Where blocks are reclaimed, not before: until then the blocks of such a thread's free cells must stay owned.
@@ -588,18 +588,21 @@ impl Heap {
     }
 
     /// Adds a stop to the totals; returns how long all of the collection took.
-    fn count_stop(&mut self, started: u64, stopped: u64) -> u64 {
+    fn count_stop(&mut self, record: &Record, started: u64, stopped: u64) -> u64 {
         let all = clock::monotonic_ns() - started;
         self.totals.stopped_ns += stopped;
         self.totals.stops += 1;
         self.totals.longest_stop_ns = self.totals.longest_stop_ns.max(stopped);
+        let stopping = record.duration(Phase::StopWorld);
+        self.totals.stopping_ns += stopping;
+        self.totals.longest_stopping_ns = self.totals.longest_stopping_ns.max(stopping);
         self.totals.collecting_ns += all;
         all
     }
 
     fn finish(&mut self, record: &mut Record, started: u64, stopped: u64, request: &Request<'_>) {
         self.totals.asked += u64::from(request.asked);
-        let all = self.count_stop(started, stopped);
+        let all = self.count_stop(record, started, stopped);
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
         self.note_pace(record, started, stopped, census.live_bytes());

@@ -21,6 +21,7 @@ use gleaner_spaces::precise::tenured::{BLOCK_BYTES, Growth};
 
 use super::collect::Extent;
 use super::mutator::Mutator;
+use super::stop::whereabouts::Passage;
 use super::{LARGE_BYTES, Scavenge};
 
 /// Where an object goes.
@@ -103,14 +104,15 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the record is the calling mutator's, as asked, so it exists until that mutator detaches. What the
         // collector changes in it, it changes in cells, and only while this thread is in one of its calls.
         let mutator = unsafe { record.as_ref() };
+        mutator.whereabouts.note_inside(Passage::Allocation);
         if mutator.poll.load(Ordering::Relaxed) != 0 {
-            self.poll();
+            self.poll(mutator);
         }
         if self.checks() {
             self.check_last(mutator);
         }
         if let Some(extent) = self.stress(mutator) {
-            self.collect(extent, "stress");
+            self.collect(mutator, extent, "stress");
         }
         self.census_if_due(mutator);
         self.allocate_or_collect(mutator, bytes, (place, fresh))
@@ -149,11 +151,11 @@ impl<F: SlotFormat> Scavenge<F> {
         let request = Request { bytes, place };
         if self.many_young_large(&request) {
             let reason = "young large objects take what scavenges leave them";
-            self.collect_unless_past(Extent::Young, reason, self.epoch(), request);
+            self.collect_unless_past(mutator, Extent::Young, reason, self.epoch(), request);
         }
         if place == Place::Pinned && self.pinned_are_due() {
             let reason = "as many pinned objects as the old space was to have";
-            self.collect_unless_past(Extent::Full, reason, self.epoch(), request);
+            self.collect_unless_past(mutator, Extent::Full, reason, self.epoch(), request);
         }
         let (mut next, mut collected) = (Some(Extent::Young), false);
         loop {
@@ -166,7 +168,7 @@ impl<F: SlotFormat> Scavenge<F> {
             collected = true;
             let reason = "no room to allocate";
             // Only what the hardest collection leaves without room is out of memory: others may be faster.
-            if let Some(false) = self.collect_unless_past(next?, reason, seen, request) {
+            if let Some(false) = self.collect_unless_past(mutator, next?, reason, seen, request) {
                 next = next.and_then(Extent::harder);
             }
         }

@@ -23,14 +23,16 @@ use gleaner_spaces::precise::tenured::Tenured;
 use super::allocate::Request;
 pub use super::extent::Extent;
 use super::heap::NO_ROOM;
+use super::mutator::Mutator;
 use super::old::{self, MarkCompact, OldGeneration};
-use super::outside::Outside;
 use super::resize::Collection;
 use super::state::NEVER;
 use super::walk::Edge;
 use super::{Scavenge, State};
 use crate::scavenge::decide::collection::{self, Measurements};
 use crate::scavenge::stop::collecting;
+use crate::scavenge::stop::slow::{self, Wait};
+use crate::scavenge::stop::whereabouts::Passage;
 use crate::shared::record::{Record, write_event};
 
 /// What overwrites freed memory under `poison`: no header, no reference, easy to see.
@@ -42,39 +44,39 @@ impl<F: SlotFormat> Scavenge<F> {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// A mutator inside the gate collects. Its references move; so may those of all others. The caller holds no Rust
-    /// reference to a mutator's record: the collector changes it.
-    pub fn collect(&self, extent: Extent, reason: &'static str) {
-        self.collect_if(extent, reason, None, Request::NOTHING);
+    /// A mutator inside the gate collects. Its references move; so may those of all others. The collector changes the
+    /// cells of all mutators' records.
+    pub fn collect(&self, mutator: &Mutator, extent: Extent, reason: &'static str) {
+        self.collect_if(mutator, extent, reason, (None, Request::NOTHING));
     }
 
     /// As [`Scavenge::collect`], but does nothing if another thread has collected since the epoch was `seen`. Whether
     /// there was room for the request when it was over.
     pub fn collect_unless_past(
         &self,
+        mutator: &Mutator,
         extent: Extent,
         reason: &'static str,
         seen: u64,
         request: Request,
     ) -> Option<bool> {
-        self.collect_if(extent, reason, Some(seen), request)
+        self.collect_if(mutator, extent, reason, (Some(seen), request))
     }
 
     fn collect_if(
         &self,
+        mutator: &Mutator,
         extent: Extent,
         reason: &'static str,
-        seen: Option<u64>,
-        request: Request,
+        (seen, request): (Option<u64>, Request),
     ) -> Option<bool> {
-        self.gate.leave();
-        let _outside = Outside(&self.gate);
+        let _outside = self.outside(mutator, Passage::Collection);
         if let Some(prepare) = &self.before_collection {
             prepare();
         }
         let done = self.collecting.with(&self.gate, |state| {
             let wanted = seen.is_none_or(|seen| seen == self.epoch());
-            wanted.then(|| self.stop_and_collect(state, extent, reason, request))
+            wanted.then(|| self.lead(state, extent, reason, request))
         });
         let (room, record) = done?;
         if let Some(listener) = &self.listener {
@@ -83,11 +85,28 @@ impl<F: SlotFormat> Scavenge<F> {
         Some(room)
     }
 
+    /// The collection, as the door has it led.
+    fn lead(
+        &self,
+        state: &mut State,
+        extent: Extent,
+        reason: &'static str,
+        request: Request,
+    ) -> (bool, Record) {
+        let Some(leading) = &self.leading else {
+            return self.stop_and_collect(state, extent, reason, request);
+        };
+        let mut done = None;
+        leading(&mut || done = Some(self.stop_and_collect(state, extent, reason, request)));
+        done.expect("what leads a collection runs it")
+    }
+
     /// A mutator inside the gate stops here if it is asked to. As for [`Scavenge::collect`].
     #[cold]
-    pub fn poll(&self) {
-        self.gate.leave();
-        self.gate.enter();
+    pub fn poll(&self, mutator: &Mutator) {
+        mutator.partner().answer();
+        self.leave(mutator, Passage::Poll);
+        self.enter(mutator, Passage::Poll);
     }
 
     /// The collection, whose steps are methods: whether there is room for the request afterwards, and what happened.
@@ -234,6 +253,9 @@ impl<F: SlotFormat> Scavenge<F> {
         let stopped = clock::monotonic_ns() - started;
         state.totals.stopped_ns += stopped;
         state.totals.longest_stop_ns = state.totals.longest_stop_ns.max(stopped);
+        let stopping = record.duration(Phase::StopWorld);
+        state.totals.stopping_ns += stopping;
+        state.totals.longest_stopping_ns = state.totals.longest_stopping_ns.max(stopping);
         record.step(Phase::End, |event| {
             event.bytes = self.used() as u64;
             event.reason = reason;
@@ -297,8 +319,13 @@ impl<F: SlotFormat> Scavenge<F> {
     /// # Safety
     /// The world runs, so there is no other proof; [`Scavenge::resume`] gets this one.
     pub(super) unsafe fn stop(&self, state: &mut State) -> WorldStopped<'_> {
+        let mut wait = Wait::begin(self.config.options.stop_warning);
         collecting::announce(&self.gate, state.mutators.polls());
-        self.gate.drain_watching(|| self.bury(state));
+        self.gate.drain_watching(|| {
+            self.bury(state);
+            let late = slow::say_if_slow(&mut wait, state.mutators.whereabouts(), self.epoch());
+            late.inspect(|event| publish_event(state, event));
+        });
         // SAFETY: no mutator is inside the gate, and none comes in until `resume`; so none holds `beside`, which is taken
         // inside. There is no other proof, as the caller promises.
         unsafe { WorldStopped::begin() }
@@ -461,7 +488,10 @@ mod tests {
         let heap = Scavenge::<Wide>::new(config(2 * LEAST_LIMIT, 0, true), &CREW).unwrap();
         let record = heap.attach().unwrap();
         let seen = heap.epoch();
-        let collect = || heap.collect_unless_past(Extent::Young, "", seen, Request::NOTHING);
+        // SAFETY: attached above, by this thread.
+        let mutator = unsafe { record.as_ref() };
+        let collect =
+            || heap.collect_unless_past(mutator, Extent::Young, "", seen, Request::NOTHING);
         assert_eq!((collect(), heap.epoch()), (Some(true), seen + 1));
         assert_eq!((collect(), heap.epoch()), (None, seen + 1));
         // SAFETY: attached above, and not used again.

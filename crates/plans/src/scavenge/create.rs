@@ -135,6 +135,7 @@ impl<F: SlotFormat> Scavenge<F> {
             gate: PollGate::new(),
             listener: None,
             before_collection: None,
+            leading: None,
             ended: None,
             root_visitor: RootVisitorPlace::default(),
             collecting: Collecting::new(State::new(&config, &sizes, engine, sums)),

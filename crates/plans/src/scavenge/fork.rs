@@ -11,21 +11,22 @@ use alloc::boxed::Box;
 use core::ptr::NonNull;
 
 use gleaner_base::events::{Event, Phase};
-use gleaner_base::sync::Ordering;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::clock;
 
 use super::collect::publish_event;
 use super::mutator::Mutator;
 use super::{Scavenge, State};
+use crate::scavenge::stop::collecting;
 use crate::scavenge::stop::poll::StandAside;
+use crate::scavenge::stop::whereabouts::Whereabouts;
 
-/// Sets the poll words of all mutators: hints, so relaxed.
-fn set_polls(state: &State, value: u32) {
-    state
-        .mutators
-        .polls()
-        .for_each(|poll| poll.store(value, Ordering::Relaxed));
+/// Asks all mutators to stop, or none any more.
+fn set_polls(state: &State, stop: bool) {
+    match stop {
+        true => collecting::tell(state.mutators.polls()),
+        false => collecting::take_back(state.mutators.polls()),
+    }
 }
 
 impl<F: SlotFormat> Scavenge<F> {
@@ -68,7 +69,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.zeroing.forget_threads_after_fork();
         self.collecting
             .let_go_in_child(&self.gate, inside, |state| {
-                set_polls(state, 0);
+                set_polls(state, false);
                 let mut mutators = core::mem::take(&mut state.mutators);
                 mutators.split(is_own, |record| {
                     // SAFETY: leaked by `attach` and off the list; its thread does not exist in this process, and had left
@@ -77,6 +78,8 @@ impl<F: SlotFormat> Scavenge<F> {
                     // SAFETY: the mutator's thread does not exist in this process, so nobody else uses its buffer.
                     unsafe { self.keep_of(state, &gone) };
                 });
+                let own = mutators.whereabouts();
+                own.for_each(Whereabouts::set_calling_thread);
                 state.mutators = mutators;
                 let mut event = Event::new(Phase::Fork, self.epoch());
                 event.start_ns = clock::monotonic_ns();

@@ -36,6 +36,7 @@ use super::weak::WeakTables;
 use super::zeroing::Zeroing;
 use crate::scavenge::stop::collecting::Collecting;
 use crate::scavenge::stop::poll::PollGate;
+use crate::scavenge::stop::whereabouts::Passage;
 
 /// Why everything is collected after a scavenge.
 pub(super) const NO_ROOM: &str = "a promotion found no room";
@@ -43,6 +44,9 @@ pub(super) const NO_ROOM: &str = "a promotion found no room";
 /// What is told the events of each collection when it is over: by the thread that led it, which is outside of the gate
 /// and holds no lock, so several may be told at once.
 pub type Listener = dyn Fn(&[Event]) + Send + Sync;
+
+/// Runs the collection that it is given, on the thread that leads it.
+pub type Leading = dyn Fn(&mut dyn FnMut()) + Send + Sync;
 
 /// A heap of precise objects with slots of format `F`.
 pub struct Scavenge<F> {
@@ -82,6 +86,9 @@ pub struct Scavenge<F> {
     /// What the thread that is to lead a collection does first, outside of the gate and without a lock: it makes the
     /// threads that the heap is to have and has not. Set before the heap is shared.
     pub before_collection: Option<Box<dyn Fn() + Send + Sync>>,
+    /// What the thread that leads a collection does it in: functions of the embedder run there, of traced types and for
+    /// roots, and must not use the heap. Set before the heap is shared.
+    pub leading: Option<Box<Leading>>,
     /// Asked when a stop takes long: which mutators inside the gate are of threads that have ended. Nobody else speaks
     /// for them from then on. Set before the heap is shared.
     pub ended: Option<Box<dyn Fn() -> Vec<NonNull<Mutator>> + Send + Sync>>,
@@ -153,7 +160,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// collection here. The record stays in place until it is detached; the collector changes it in stopped worlds.
     /// `None` when the system gives no memory.
     pub fn attach(&self) -> Option<NonNull<Mutator>> {
-        self.collecting.attach(&self.gate, |state| {
+        let attached = self.collecting.attach(&self.gate, |state| {
             let number = state.next_number;
             let cards = self.cards.biased();
             let (base, options) = (self.model.base, &self.config.options);
@@ -168,7 +175,11 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: leaked just now, and freed when it was taken off the list.
             unsafe { state.mutators.push(record) };
             Some(record)
-        })
+        })?;
+        // SAFETY: leaked above, and the caller's until it detaches.
+        let whereabouts = unsafe { &(*attached.as_ptr()).whereabouts };
+        whereabouts.come_in(Passage::Attached);
+        Some(attached)
     }
 
     /// A mutator that is inside the gate leaves it for good, without roots: collections go on without it, and none
@@ -178,8 +189,9 @@ impl<F: SlotFormat> Scavenge<F> {
     /// `attach` of this heap gave the record. [`Scavenge::detach`] is all that follows.
     pub unsafe fn leave_for_good(&self, record: NonNull<Mutator>) {
         // SAFETY: the record exists until it is detached; inside the gate its cells are the caller's.
-        unsafe { record.as_ref().forget_roots() };
-        self.gate.leave();
+        let mutator = unsafe { record.as_ref() };
+        mutator.forget_roots();
+        self.leave(mutator, Passage::Attached);
     }
 
     /// A mutator that is outside of the gate stops being one. It may have to wait for a collection here.

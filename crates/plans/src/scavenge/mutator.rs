@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 
-use gleaner_base::sync::{AtomicU32, model_size};
+use gleaner_base::sync::{AtomicU32, Ordering, model_size};
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
 use gleaner_mem::spine::Pieces;
@@ -26,6 +26,9 @@ use gleaner_spaces::precise::bump::LocalBuffer;
 
 use super::arrays::ArrayCounts;
 use super::checks::Last;
+use super::stop::collecting::INTERRUPT;
+use super::stop::handshake::{Partner, Post};
+use super::stop::whereabouts::Whereabouts;
 use super::tally::Tally;
 use super::zeroing::Zeroed;
 
@@ -154,6 +157,10 @@ pub struct Mutator {
     pub(super) last: Cell<Last>,
     /// What it does with arrays, where a report is made.
     tally: Option<Box<UnsafeCell<Tally>>>,
+    /// Where it is, for the thread that waits for it.
+    pub whereabouts: Whereabouts,
+    /// Where it finds the note of a handshake.
+    post: Post,
     /// What `allocated_bytes` was when this mutator last told how much it has allocated.
     told_bytes: Cell<u64>,
 }
@@ -257,8 +264,33 @@ impl Mutator {
             allocated_bytes: Cell::new(0),
             last: Cell::new(Last::default()),
             tally: None,
+            whereabouts: Whereabouts::of_calling_thread(),
+            post: Post::new(),
             told_bytes: Cell::new(0),
         })
+    }
+
+    /// What takes part in handshakes.
+    pub(super) fn partner(&self) -> Partner<'_> {
+        Partner {
+            poll: &self.poll,
+            whereabouts: &self.whereabouts,
+            post: &self.post,
+            mutator: ptr::from_ref(self).cast(),
+        }
+    }
+
+    /// Any thread: the mutator is to be interrupted at its next poll.
+    pub fn request_interrupt(&self) {
+        // Relaxed: what the handler looks at, the embedder orders.
+        self.poll.fetch_or(INTERRUPT, Ordering::Relaxed);
+    }
+
+    /// The owner: whether an interrupt was requested, which is delivered then.
+    pub fn take_interrupt(&self) -> bool {
+        let is_requested = |poll| poll & INTERRUPT != 0;
+        is_requested(self.poll.load(Ordering::Relaxed))
+            && is_requested(self.poll.fetch_and(!INTERRUPT, Ordering::Relaxed))
     }
 
     /// Bytes that are left of the buffer.

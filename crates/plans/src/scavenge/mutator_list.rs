@@ -7,6 +7,8 @@ use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::AtomicU32;
 
 use super::mutator::Mutator;
+use super::stop::handshake::Partner;
+use super::stop::whereabouts::Whereabouts;
 
 /// The attached mutators, in no order.
 ///
@@ -58,6 +60,22 @@ impl MutatorList {
         self.0
             .iter()
             .map(|record| unsafe { &(*record.as_ptr()).poll })
+    }
+
+    /// Where they are, as far as that is known of mutators that run.
+    pub fn whereabouts(&self) -> impl Iterator<Item = &Whereabouts> {
+        // SAFETY: what is in the list exists, and the words are atomic.
+        self.0
+            .iter()
+            .map(|record| unsafe { &(*record.as_ptr()).whereabouts })
+    }
+
+    /// What of each takes part in handshakes.
+    pub fn partners(&self) -> impl Iterator<Item = Partner<'_>> {
+        // SAFETY: what is in the list exists, and this looks at atomics alone.
+        self.0
+            .iter()
+            .map(|record| unsafe { &*record.as_ptr() }.partner())
     }
 
     /// All of them, which do not run.

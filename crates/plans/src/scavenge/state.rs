@@ -36,6 +36,10 @@ pub struct Totals {
     pub stopped_ns: u64,
     /// The longest single stop.
     pub longest_stop_ns: u64,
+    /// Of the time in which the world was stopped, what collections waited for mutators to stop.
+    pub stopping_ns: u64,
+    /// The longest such wait.
+    pub longest_stopping_ns: u64,
     /// Bytes copied within the young generation.
     pub survived_bytes: u64,
     /// Bytes copied to the old space by scavenges.

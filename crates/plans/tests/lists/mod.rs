@@ -168,9 +168,11 @@ impl<F: SlotFormat> Program<'_, F> {
             }
             self.push(list, step as u64);
             match self.below(1500) {
-                0 => self.heap.collect(Extent::Young, "the test"),
-                1 => self.heap.collect(Extent::Full, "the test"),
-                2 => self.heap.collect(Extent::Compact, "the test"),
+                0 => self.heap.collect(self.mutator(), Extent::Young, "the test"),
+                1 => self.heap.collect(self.mutator(), Extent::Full, "the test"),
+                2 => self
+                    .heap
+                    .collect(self.mutator(), Extent::Compact, "the test"),
                 3..100 => self.check(list),
                 _ => {}
             }

@@ -21,6 +21,10 @@ pub struct Totals {
     pub asked: u64,
     /// The longest single stop.
     pub longest_stop_ns: u64,
+    /// Of all stops, until all threads had stopped, in nanoseconds.
+    pub stopping_ns: u64,
+    /// The longest such wait.
+    pub longest_stopping_ns: u64,
     /// Time from the start to the end of collections.
     pub collecting_ns: u64,
     /// Time in marking.

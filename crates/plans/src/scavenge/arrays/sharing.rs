@@ -22,6 +22,7 @@ use gleaner_os::clock;
 use gleaner_spaces::precise::arraylets::Contents;
 
 use crate::scavenge::Scavenge;
+use crate::scavenge::mutator::Mutator;
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Runs `body` if the calling mutator is the only one attached; none is attached meanwhile. Whether it ran.
@@ -41,10 +42,10 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Runs `body` in a stopped world, unless a collection or another stop for sharing came first; whether it ran. The
     /// calling mutator is inside the gate, and is so again before anything else is collected: its stock is what it was if
     /// the body ran. As for [`Scavenge::collect`].
-    pub fn in_a_stop(&self, body: impl FnOnce()) -> bool {
+    pub fn in_a_stop(&self, mutator: &Mutator, body: impl FnOnce()) -> bool {
         let before = || (self.epoch(), self.sharing_stops.count());
         let (seen, asked) = (before(), clock::monotonic_ns());
-        self.with_stopped_world(|state, world| {
+        self.with_stopped_world(mutator, |state, world| {
             if before() != seen {
                 return false;
             }

@@ -149,17 +149,17 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: the record is the calling mutator's, as asked.
         let mutator = unsafe { record.as_ref() };
         if mutator.poll.load(Ordering::Relaxed) != 0 {
-            self.poll();
+            self.poll(mutator);
         }
         if let Some(extent) = self.stress(mutator) {
-            self.collect(extent, "stress");
+            self.collect(mutator, extent, "stress");
         }
         let (taken, bytes) = (self.arraylets().taken(), self.arraylet_bytes(count));
         let most = self.young_large_limit.load(Ordering::Relaxed);
         if taken > 0 && taken + self.large.young_used() + bytes > most {
             let reason = "young arraylets take what scavenges leave them";
             let request = Request::arraylets(contents, bytes);
-            self.collect_unless_past(Extent::Young, reason, self.epoch(), request);
+            self.collect_unless_past(mutator, Extent::Young, reason, self.epoch(), request);
         }
     }
 
@@ -174,6 +174,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// As for [`Scavenge::before_stock`].
     pub unsafe fn make_room_for_stock(
         &self,
+        mutator: &Mutator,
         contents: Contents,
         count: usize,
         spine: usize,
@@ -189,7 +190,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let (seen, request) = (self.epoch(), Request::arraylets(contents, bytes));
         let reason = "no room for arraylets";
-        if let Some(false) = self.collect_unless_past(extent, reason, seen, request) {
+        if let Some(false) = self.collect_unless_past(mutator, extent, reason, seen, request) {
             *next = extent.harder();
         }
         true
@@ -313,8 +314,8 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// What became of arrays in pieces so far. A mutator inside the gate stops all others for it.
-    pub fn array_counts(&self) -> ArrayCounts {
-        self.with_stopped_world(|state, world| {
+    pub fn array_counts(&self, mutator: &Mutator) -> ArrayCounts {
+        self.with_stopped_world(mutator, |state, world| {
             let mut all = state.totals.arrays;
             for mutator in state.mutators.stopped(world).iter() {
                 all.add(mutator.array_counts.get());

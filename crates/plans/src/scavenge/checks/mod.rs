@@ -21,6 +21,7 @@ pub mod verify;
 pub mod walk;
 
 use gleaner_base::contexts::WorldStopped;
+use gleaner_base::options::Verify;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
@@ -49,6 +50,11 @@ impl<F: SlotFormat> Scavenge<F> {
     #[inline]
     pub(super) fn checks(&self) -> bool {
         self.config.options.quarantine > 0
+    }
+
+    /// Whether uses of the heap are checked that cost something to check: under `quarantine`, and under `verify`.
+    pub fn checks_use(&self) -> bool {
+        self.checks() || self.config.options.verify == Verify::Edges
     }
 
     /// Bytes behind each object of eden.

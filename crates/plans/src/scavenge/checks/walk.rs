@@ -14,16 +14,39 @@ use gleaner_spaces::precise::regions::{Kind, Region};
 
 pub(in crate::scavenge) use crate::scavenge::checks::found::Edge;
 pub use crate::scavenge::checks::found::Found;
+use crate::scavenge::mutator::Mutator;
 use crate::scavenge::stop::collecting;
+use crate::scavenge::stop::handshake::{self, Partner};
+use crate::scavenge::stop::whereabouts::Passage;
 use crate::scavenge::{Scavenge, State};
 
 impl<F: SlotFormat> Scavenge<F> {
     /// A mutator inside the gate stops all others and visits every object. Nothing moves; `visit` must not use the heap
     /// otherwise.
-    pub fn walk(&self, visit: &mut dyn FnMut(&Found)) {
-        self.with_stopped_world(|state, world| {
+    pub fn walk(&self, mutator: &Mutator, visit: &mut dyn FnMut(&Found)) {
+        self.with_stopped_world(mutator, |state, world| {
             self.retire_tlabs(state, world);
             self.for_each_object(world, Edge::Walk, visit);
+        });
+    }
+
+    /// A mutator inside the gate stops all others and calls `body`, which must not use the heap.
+    pub fn stop_and_call<R>(&self, mutator: &Mutator, body: impl FnOnce() -> R) -> R {
+        self.with_stopped_world(mutator, |_, _| body())
+    }
+
+    /// A mutator inside the gate has `function` run once for each mutator, itself among them, at a safepoint of that
+    /// mutator; others run meanwhile ([`handshake`]). The function must not use the heap.
+    pub fn handshake(&self, mutator: &Mutator, function: &(dyn Fn(&Mutator) + Sync)) {
+        let _outside = self.outside(mutator, Passage::Stop);
+        // SAFETY: what is in the list is a record that exists.
+        let run = |mutator: *const ()| function(unsafe { &*mutator.cast::<Mutator>() });
+        let each = |state: &State, visit: &mut dyn FnMut(Partner<'_>)| {
+            state.mutators.partners().for_each(visit);
+        };
+        let bury = |state: &mut State| self.bury(state);
+        self.collecting.with(&self.gate, |state| {
+            handshake::handshake(state, each, bury, &run);
         });
     }
 
@@ -107,14 +130,16 @@ impl<F: SlotFormat> Scavenge<F> {
     /// there does no harm. Nothing is collected between what it does and the return.
     pub(in crate::scavenge) fn with_stopped_world<R>(
         &self,
+        mutator: &Mutator,
         body: impl FnOnce(&mut State, &mut WorldStopped<'_>) -> R,
     ) -> R {
-        self.gate.leave();
+        self.leave(mutator, Passage::Stop);
         self.collecting.with(&self.gate, |state| {
             // SAFETY: the caller was inside the gate, so the world ran; `Resume` resumes it, and goes inside again.
             let world = unsafe { self.stop(state) };
             let mut resume = Resume {
                 heap: self,
+                mutator,
                 state,
                 world: Some(world),
             };
@@ -134,6 +159,7 @@ impl<F: SlotFormat> Scavenge<F> {
 /// Lets the mutators run again, of which the calling thread is one.
 struct Resume<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
+    mutator: &'a Mutator,
     state: &'a mut State,
     /// Until the mutators run again.
     world: Option<WorldStopped<'a>>,
@@ -144,6 +170,7 @@ impl<F: SlotFormat> Drop for Resume<'_, F> {
         if let Some(world) = self.world.take() {
             world.end();
             collecting::resume_inside(&self.heap.gate, self.state.mutators.polls());
+            self.mutator.whereabouts.come_in(Passage::Stop);
         }
     }
 }

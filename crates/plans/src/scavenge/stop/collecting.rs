@@ -121,24 +121,41 @@ pub fn stop<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
 /// The first half of [`stop`]: nobody comes in, and all are told. Then they are waited for.
 pub fn announce<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
     gate.close();
-    set(polls, 1);
+    tell(polls);
 }
 
 /// Ends what [`stop`] began, with the same mutators.
 pub fn resume<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
-    set(polls, 0);
+    take_back(polls);
     gate.open();
 }
 
 /// As [`resume`], by a mutator, which is inside the gate then before anybody else stops the world.
 pub fn resume_inside<'a>(gate: &PollGate, polls: impl Iterator<Item = &'a AtomicU32>) {
-    set(polls, 0);
+    take_back(polls);
     gate.open_from_inside();
 }
 
-/// The words are hints: relaxed.
-fn set<'a>(polls: impl Iterator<Item = &'a AtomicU32>, value: u32) {
-    polls.for_each(|poll| poll.store(value, Ordering::Relaxed));
+/// In a poll word: all are to stop.
+const STOP: u32 = 1;
+/// In a poll word: the mutator is interrupted. Set by any thread, taken by the mutator.
+pub const INTERRUPT: u32 = 2;
+
+/// In a poll word: the mutator has a note ([`handshake`](super::handshake)).
+pub(super) const HANDSHAKE: u32 = 4;
+
+/// Asks all to stop. The words are hints: relaxed.
+pub fn tell<'a>(polls: impl Iterator<Item = &'a AtomicU32>) {
+    for poll in polls {
+        poll.fetch_or(STOP, Ordering::Relaxed);
+    }
+}
+
+/// Asks none to stop any more.
+pub fn take_back<'a>(polls: impl Iterator<Item = &'a AtomicU32>) {
+    for poll in polls {
+        poll.fetch_and(!STOP, Ordering::Relaxed);
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -149,11 +166,11 @@ mod tests {
     #[test]
     fn all_mutators_are_told_to_stop_and_to_go_on() {
         let gate = PollGate::new();
-        let polls = [const { AtomicU32::new(0) }; 3];
+        let polls = [0, INTERRUPT, 0].map(AtomicU32::new);
         let told = || polls.each_ref().map(|poll| poll.load(Ordering::Relaxed));
         announce(&gate, polls.iter());
-        assert_eq!(told(), [1; 3]);
+        assert_eq!(told(), [STOP, STOP | INTERRUPT, STOP]);
         resume(&gate, polls.iter());
-        assert_eq!(told(), [0; 3]);
+        assert_eq!(told(), [0, INTERRUPT, 0]);
     }
 }

@@ -47,7 +47,7 @@ impl<S> Collecting<S> {
     pub fn hold_still(
         &self,
         gate: &PollGate,
-        set_polls: impl Fn(&S, u32),
+        set_polls: impl Fn(&S, bool),
         overdue: bool,
         bury: impl FnOnce(&mut S),
     ) -> bool {
@@ -61,7 +61,7 @@ impl<S> Collecting<S> {
             }
             gate.close();
             // SAFETY: `lock` is held, which protects the state.
-            self.state.with(|state| set_polls(unsafe { &*state }, 1));
+            self.state.with(|state| set_polls(unsafe { &*state }, true));
             self.forking.store(CLOSED, Ordering::Relaxed);
             self.lock.unlock();
         } else if overdue && !gate.is_still() {
@@ -75,11 +75,12 @@ impl<S> Collecting<S> {
     }
 
     /// In the parent: ends what [`Collecting::begin_fork`] began, with the same mutators.
-    pub fn let_go(&self, gate: &PollGate, set_polls: impl Fn(&S, u32)) {
+    pub fn let_go(&self, gate: &PollGate, set_polls: impl Fn(&S, bool)) {
         if self.forking.load(Ordering::Relaxed) == CLOSED {
             self.lock.lock();
             // SAFETY: `lock` is held, which protects the state.
-            self.state.with(|state| set_polls(unsafe { &*state }, 0));
+            self.state
+                .with(|state| set_polls(unsafe { &*state }, false));
             self.lock.unlock();
             gate.open();
         }

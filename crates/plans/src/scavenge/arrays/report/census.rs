@@ -80,7 +80,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let fresh = mutator.newly_allocated() as usize;
         if self.uncounted.fetch_add(fresh, Ordering::Relaxed) + fresh >= most {
-            self.collect(Extent::Full, "a census of arrays");
+            self.collect(mutator, Extent::Full, "a census of arrays");
         }
     }
 
@@ -221,9 +221,11 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// The report, if the heap makes one. A mutator inside the gate stops all others for it.
-    pub fn array_report(&self) -> Option<ArrayReport> {
+    pub fn array_report(&self, mutator: &Mutator) -> Option<ArrayReport> {
         let mut report = self.empty_report()?;
-        self.with_stopped_world(|state, world| self.gather(state, world, &mut report));
+        self.with_stopped_world(mutator, |state, world| {
+            self.gather(state, world, &mut report)
+        });
         Some(report)
     }
 
