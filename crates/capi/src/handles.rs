@@ -33,6 +33,16 @@ pub unsafe extern "C" fn gleaner_handle_get(handle: *const Handle) -> u64 {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_handle_set(
+    record: *mut Record,
+    handle: *const Handle,
+    value: u64,
+) {
+    // SAFETY: the calling thread's mutator, a handle of the caller's, and a valid value.
+    unsafe { mutator(record).set_handle_raw(&*handle, Value::from_bits(value)) };
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_handle_free(handle: *mut Handle) {
     // SAFETY: a handle of the caller's, or null.
     unsafe { free(handle) };

@@ -21,7 +21,9 @@ mod handles;
 mod heaps;
 mod mutators;
 mod panics;
+mod roots;
 mod threads;
+mod type_data;
 mod windows;
 
 use std::ffi::c_char;

@@ -147,6 +147,9 @@ pub struct FastPaths {
     pub pointer_base_offset: u32,
     /// Set in a pointer to what may not be written.
     pub taint_bit: u32,
+    /// The embedder's word of type t (8 bytes) is at `type_data + 8 * t`: see
+    /// [`Heap::type_data`](crate::Heap::type_data).
+    pub type_data: u64,
 }
 
 impl FastPaths {
@@ -212,6 +215,8 @@ impl Heap {
             pointer_shift_offset: offsets::POINTER_SHIFT as u32,
             pointer_base_offset: offsets::POINTER_BASE as u32,
             taint_bit: TAINT as u32,
+            type_data: with_heap!(&self.shared.kind, heap => heap.model.types.data_start().word())
+                as u64,
         }
     }
 }

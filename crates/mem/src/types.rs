@@ -13,9 +13,11 @@ use core::ptr::NonNull;
 
 use gleaner_base::sync::{AtomicU32, Ordering, RawLock, UnsafeCell};
 
+use crate::Address;
 use crate::growing::Growing;
 use crate::object_layout::{ELEMENTS, FIELDS, GRANULE, LEAST_BYTES, LENGTH};
 use crate::traced::{Size, Trace};
+use crate::type_data::TypeData;
 
 /// How many types a heap can have. The header has room for 2^24; the table is mapped in one piece.
 pub const MOST_TYPES: usize = 1 << 18;
@@ -228,6 +230,8 @@ pub struct TypeTable {
     registering: RawLock,
     /// Where the records are.
     memory: UnsafeCell<Growing>,
+    /// The embedder's word of each type. Grown under `registering`.
+    data: TypeData,
 }
 
 // SAFETY: records below `count` are never written again, the others only under the lock.
@@ -247,12 +251,17 @@ impl TypeTable {
             count: AtomicU32::new(2),
             registering: RawLock::new(),
             memory: UnsafeCell::new(memory),
+            data: TypeData::new()?,
         };
         let own = [(TypeId::GAP, GAP), (TypeId::FILLER, PRIMITIVES)];
         for (id, shape) in own {
             let record = Record::new(shape, 0);
             // SAFETY: both lie inside the mapping, and nobody else knows the table yet.
             unsafe { table.records.add(id.0 as usize).write(record) };
+            // SAFETY: nobody else knows the table yet, and the numbers ascend.
+            if !unsafe { table.data.add(id) } {
+                return None;
+            }
         }
         Some(table)
     }
@@ -278,7 +287,9 @@ impl TypeTable {
         // SAFETY: `registering` is held, and `memory` is used under it only.
         let fits = self
             .memory
-            .with_mut(|memory| unsafe { &mut *memory }.grow_to(bytes));
+            .with_mut(|memory| unsafe { &mut *memory }.grow_to(bytes))
+            // SAFETY: `registering` is held, and nobody was told the next number yet.
+            && unsafe { self.data.add(TypeId(number)) };
         if fits {
             if !list.is_empty() {
                 record.offsets = Box::into_raw(list).cast();
@@ -297,6 +308,28 @@ impl TypeTable {
     /// As [`TypeTable::register`], and if it is a type of arrays, they always lie in one piece.
     pub fn register_whole(&self, shape: Shape<'_>, slot_bytes: usize) -> Result<TypeId, TypeError> {
         self.add(shape, slot_bytes, true)
+    }
+
+    /// Whether the type was registered here: it is none of the collector's own.
+    pub fn has(&self, id: TypeId) -> bool {
+        !id.is_filler() && id.0 < self.count()
+    }
+
+    /// The embedder's word of a type, null before it was set; `None` of a type that is not registered here.
+    pub fn data(&self, id: TypeId) -> Option<*mut ()> {
+        // SAFETY: the word of a registered type was added.
+        self.has(id).then(|| unsafe { self.data.get(id) })
+    }
+
+    /// Sets the embedder's word of a type; `None` if the type is not registered here.
+    pub fn set_data(&self, id: TypeId, data: *mut ()) -> Option<()> {
+        // SAFETY: the word of a registered type was added.
+        self.has(id).then(|| unsafe { self.data.set(id, data) })
+    }
+
+    /// Where the words of the embedder lie: that of a type is the word at its number.
+    pub fn data_start(&self) -> Address {
+        self.data.start()
     }
 
     /// The logarithm of an element's bytes, and whether elements are slots, of a type whose arrays may be cut into pieces.
@@ -470,5 +503,28 @@ mod tests {
         assert_eq!(table.count(), 2);
         assert_eq!(structure(24, &[8, 16]).unwrap().get(), 2);
         assert!(TypeError::Offset(12).to_string().contains("offset 12"));
+    }
+
+    #[test]
+    fn each_type_has_a_word_of_the_embedders() {
+        let table = TypeTable::new().unwrap();
+        let types: std::vec::Vec<TypeId> = (0..20_000)
+            .map(|_| table.register(Shape::References, 8).unwrap())
+            .collect();
+        let word = |id: TypeId| core::ptr::without_provenance_mut::<()>(id.get() as usize * 16);
+        for &id in &types {
+            assert_eq!(table.data(id), Some(core::ptr::null_mut()));
+            assert_eq!(table.set_data(id, word(id)), Some(()));
+        }
+        for &id in &types {
+            assert_eq!(table.data(id), Some(word(id)));
+            let place = table.data_start().add(id.get() as usize * 8);
+            // SAFETY: the place of the word of a registered type.
+            assert_eq!(unsafe { place.ptr::<*mut ()>().read() }, word(id));
+        }
+        let unknown = TypeId::new(types.len() as u32 + 2);
+        for id in [TypeId::GAP, TypeId::FILLER, unknown] {
+            assert_eq!((table.data(id), table.set_data(id, word(id))), (None, None));
+        }
     }
 }

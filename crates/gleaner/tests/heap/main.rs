@@ -11,6 +11,7 @@ mod fields;
 mod full_heaps;
 mod generations;
 mod handles;
+mod heap_roots;
 mod holes;
 mod immortal;
 mod large_garbage;

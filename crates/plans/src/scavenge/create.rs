@@ -28,6 +28,7 @@ use super::checks::quarantine::Quarantine;
 use super::config::{Config, CreateError, LEAST_LIMIT, REGION_GRANULE};
 use super::handles::{self, Handles};
 use super::heap::Scavenge;
+use super::heap_roots::HeapRoots;
 use super::locality::{self, Locality};
 use super::mutator::RootVisitorPlace;
 use super::nodes::lockstep::Lockstep;
@@ -137,6 +138,7 @@ impl<F: SlotFormat> Scavenge<F> {
             before_collection: None,
             ended: None,
             root_visitor: RootVisitorPlace::default(),
+            heap_roots: HeapRoots::new(F::BYTES),
             collecting: Collecting::new(State::new(&config, &sizes, engine, sums)),
             plan: Plan::new(base, span).ok_or_else(need("its compactor"))?,
             old_limit: AtomicUsize::new(sizes.limit - sizes.first_young()),

@@ -29,6 +29,7 @@ use super::beside::Beside;
 use super::checks::quarantine::Quarantine;
 use super::config::{Config, LARGE_BYTES};
 use super::handles::Handles;
+use super::heap_roots::HeapRoots;
 use super::locality::Locality;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use super::state::{State, Totals};
@@ -86,6 +87,8 @@ pub struct Scavenge<F> {
     /// for them from then on. Set before the heap is shared.
     pub ended: Option<Box<dyn Fn() -> Vec<NonNull<Mutator>> + Send + Sync>>,
     pub(super) root_visitor: RootVisitorPlace,
+    /// Roots of no mutator.
+    pub heap_roots: HeapRoots,
     /// See the invariants.
     pub(super) collecting: Collecting<State>,
     pub(super) plan: Plan,

@@ -8,7 +8,7 @@
 //!
 //! - `config`, `sizes`, `create`: how a heap is set up, the ranges of its spaces, and how it is made; `heap`: spaces and tables; `state`: what it
 //!   remembers from collection to collection
-//! - [`mutator`]: what a mutator has to itself, and `mutator_list`: all of them; [`allocate`]: buffers, large and pinned objects, and when to
+//! - [`mutator`]: what a mutator has to itself, and `mutator_list`: all of them; [`heap_roots`]: roots of no mutator; [`allocate`]: buffers, large and pinned objects, and when to
 //!   collect; `beside`: the lock for what has no buffers
 //! - [`collect`]: a collection, step by step; [`old`]: the policies of the old generation; [`resize`]: the sizes of the generations afterwards; [`stop`]: how mutators
 //!   stop, attach, detach and fork ([`fork`]); [`decide`]: as pure functions, what is decided
@@ -40,6 +40,7 @@ pub mod decide;
 pub mod extent;
 pub mod fork;
 mod heap;
+pub mod heap_roots;
 pub mod mutator;
 mod mutator_list;
 pub mod nodes;

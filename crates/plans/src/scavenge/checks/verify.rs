@@ -24,6 +24,7 @@ use gleaner_mem::Address;
 use gleaner_mem::header::Header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::object_model::ELEMENTS;
+use gleaner_mem::root::Root;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::regions::Regions;
 
@@ -242,11 +243,13 @@ impl<F: SlotFormat> Verifier<'_, F> {
     }
 
     fn verify_roots(&self, world: &WorldStopped<'_>) {
-        let check = |slot: Address| {
-            // SAFETY: root slots are wide, and their owner does not run.
-            if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
-                let header = Header::forwarded_to(Address::NULL);
-                self.require_object(object, "roots", slot, header);
+        let value = |slot: Address| self.verify_root::<Wide>(slot);
+        let check = |root: Root<'_>| match root {
+            Root::Value(slot) => value(slot),
+            Root::Slot(slot) => self.verify_root::<F>(slot),
+            Root::Derived(base, derived) => {
+                value(base);
+                self.heap.check_derived(base, derived);
             }
         };
         for mutator in self.state.mutators.stopped(world).iter() {
@@ -254,8 +257,17 @@ impl<F: SlotFormat> Verifier<'_, F> {
             unsafe { mutator.visit_roots(check) };
         }
         let heap = self.heap;
-        heap.weak.visit_all(check);
-        (0..heap.handles.prepare()).for_each(|number| check(heap.handles.slot(number as u32)));
+        heap.weak.visit_all(value);
+        heap.heap_roots.visit_all(check);
+        (0..heap.handles.prepare()).for_each(|number| value(heap.handles.slot(number as u32)));
+    }
+
+    fn verify_root<S: SlotFormat>(&self, slot: Address) {
+        // SAFETY: the root slot has this format, and its owner does not run.
+        if let Some(object) = unsafe { S::load(slot, self.heap.model.base) }.as_object() {
+            let header = Header::forwarded_to(Address::NULL);
+            self.require_object(object, "roots", slot, header);
+        }
     }
 
     /// The slot at `slot` refers to `referent`.

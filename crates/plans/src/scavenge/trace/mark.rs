@@ -11,6 +11,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
+use gleaner_mem::root::Root;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::large_objects::{Fate, Generation};
 use gleaner_spaces::precise::tenured::BlockBuffer;
@@ -71,9 +72,20 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
         self.watch.won(local, object);
     }
 
-    fn root(&self, local: &mut WorkerState, slot: Address) {
-        // SAFETY: root slots are wide, and their owner does not run.
-        if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
+    fn root(&self, local: &mut WorkerState, root: Root<'_>) {
+        match root {
+            Root::Value(slot) => self.root_slot::<Wide>(local, slot),
+            Root::Slot(slot) => self.root_slot::<F>(local, slot),
+            Root::Derived(base, derived) => {
+                self.root_slot::<Wide>(local, base);
+                self.heap.check_derived(base, derived);
+            }
+        }
+    }
+
+    fn root_slot<S: SlotFormat>(&self, local: &mut WorkerState, slot: Address) {
+        // SAFETY: the root slot has this format, and its owner does not run.
+        if let Some(object) = unsafe { S::load(slot, self.heap.model.base) }.as_object() {
             self.object(local, object);
         }
     }
@@ -92,9 +104,9 @@ impl<F: SlotFormat, W: Watch> Liveness for Marking<'_, F, W> {
 
 impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
     fn task(&self, local: &mut WorkerState, task: usize) {
-        let visit = |slot| self.root(local, slot);
+        let mut visit = |root: Root<'_>| self.root(local, root);
         match self.roots.get(task) {
-            Task::Finalizers => self.heap.weak.visit_roots(visit),
+            Task::Finalizers => self.heap.weak.visit_roots(|slot| visit(Root::Value(slot))),
             other => self.heap.visit_roots(other, visit),
         }
     }

@@ -1,0 +1,299 @@
+/*
+ * Roots of a heap, derived pointers, handles that are set, compare-and-swap of
+ * slots and data of types, through gleaner.h.
+ */
+#include "stage.h"
+
+static void collect_in_all_ways(struct stage *s)
+{
+    int i;
+
+    for (i = 0; i < 4; i++)
+        gleaner_collect(s->m, i == 3);
+}
+
+static void globals_are_roots(bool compressed)
+{
+    enum { COUNT = 5000 };
+    static gleaner_value values[COUNT];
+    static uint64_t words[COUNT]; /* room for slots of either width */
+    struct stage s = set_up(compressed, 8 << 20);
+    char message[200] = "";
+    uint32_t i;
+
+    memset(values, 0, sizeof values);
+    memset(words, 0, sizeof words);
+    CHECK(gleaner_add_root_range(s.m, values, COUNT, GLEANER_ROOT_VALUES,
+                                 message, sizeof message));
+    CHECK(gleaner_add_root_range(s.m, words, COUNT, GLEANER_ROOT_SLOTS, NULL, 0));
+    CHECK(message[0] == 0);
+    for (i = 0; i < COUNT; i++) {
+        values[i] = new_node(&s, i);
+        gleaner_initialize(s.m, words, i * s.m->slot_bytes,
+                           new_node(&s, COUNT + i));
+    }
+    collect_in_all_ways(&s);
+    for (i = 0; i < COUNT; i++) {
+        CHECK(*number_of(&s, values[i]) == i);
+        CHECK(*number_of(&s, gleaner_load(s.m, words, i * s.m->slot_bytes))
+              == COUNT + i);
+    }
+    CHECK(gleaner_remove_root_range(s.m, words));
+    CHECK(!gleaner_remove_root_range(s.m, words));
+    CHECK(gleaner_remove_root_range(s.m, values));
+    gleaner_collect(s.m, true);
+    CHECK(gleaner_used(s.heap) == 0);
+    tear_down(&s);
+}
+
+static void wrong_ranges_are_named(bool compressed)
+{
+    static gleaner_value values[10];
+    struct stage s = set_up(compressed, 2 << 20);
+    char message[300];
+    size_t i;
+    void *object = gleaner_object(new_node(&s, 1));
+    const struct {
+        void *start;
+        size_t slots;
+        int width;
+        const char *why;
+    } wrong[] = {
+        { NULL, 1, GLEANER_ROOT_VALUES, "not null and at least one slot" },
+        { values + 9, 0, GLEANER_ROOT_VALUES, "at least one slot" },
+        { values + 9, SIZE_MAX / 4, GLEANER_ROOT_VALUES, "ends at an address" },
+        { (char *)(values + 8) + 4, 1, GLEANER_ROOT_VALUES,
+          "a multiple of the 8 bytes" },
+        { (char *)(values + 8) + 2, 1, GLEANER_ROOT_SLOTS,
+          compressed ? "a multiple of the 4 bytes"
+                     : "a multiple of the 8 bytes" },
+        { values + 3, 1, GLEANER_ROOT_VALUES, "overlaps the one of 4 slots" },
+        { values, 10, GLEANER_ROOT_VALUES, "overlaps the one of 4 slots" },
+        { (char *)object + 8, 1, GLEANER_ROOT_SLOTS, "lies in the heap" },
+        { values + 9, 1, 2, "the width of a root range is 2" },
+    };
+
+    CHECK(gleaner_add_root_range(s.m, values + 2, 4, GLEANER_ROOT_VALUES, NULL,
+                                 0));
+    for (i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK(!gleaner_add_root_range(
+            s.m, wrong[i].start, wrong[i].slots,
+            (enum gleaner_root_width)wrong[i].width, message, sizeof message));
+        if (strstr(message, wrong[i].why) == NULL) {
+            printf("not '%s': %s\n", wrong[i].why, message);
+            CHECK(!"the reason");
+        }
+    }
+    CHECK(!gleaner_remove_root_range(s.m, values + 3));
+    CHECK(gleaner_add_root_range(s.m, values + 6, 4, GLEANER_ROOT_VALUES, NULL,
+                                 0));
+    /* Those that remain end with the heap. */
+    tear_down(&s);
+}
+
+/* What a stack map says of a frame: a base, two words that were derived from it,
+   a root of 8 bytes and one as wide as slots are. */
+struct compiled_frame {
+    gleaner_value base, root;
+    uintptr_t derived[2];
+    uint64_t slot;
+};
+
+static void visit_frame(struct compiled_frame *frame,
+                        struct gleaner_visitor *visitor)
+{
+    void *const places[] = { &frame->derived[0], &frame->derived[1] };
+
+    visitor->visit(visitor, &frame->root);
+    visitor->visit_slot(visitor, &frame->slot);
+    visitor->visit_derived(visitor, &frame->base, places, 2);
+}
+
+static void visit_frame_of(void *data, const gleaner_mutator *mutator,
+                           struct gleaner_visitor *visitor)
+{
+    (void)data;
+    if (mutator->anchor.frame_pointer != 0)
+        visit_frame((struct compiled_frame *)mutator->anchor.frame_pointer,
+                    visitor);
+}
+
+/* The frame is one that collections visit already. */
+static void fill_frame(struct stage *s, struct compiled_frame *frame,
+                       uint64_t number)
+{
+    frame->root = new_node(s, number);
+    gleaner_initialize(s->m, &frame->slot, 0, new_node(s, number + 1));
+    frame->base = new_node(s, number + 2);
+    frame->derived[0] = (uintptr_t)frame->base + 9;
+    frame->derived[1] = (uintptr_t)frame->base + s->node_bytes; /* the end */
+}
+
+static void check_frame(struct stage *s, const struct compiled_frame *frame,
+                        uint64_t number)
+{
+    CHECK(*number_of(s, frame->root) == number);
+    CHECK(*number_of(s, gleaner_load(s->m, &frame->slot, 0)) == number + 1);
+    CHECK(*number_of(s, frame->base) == number + 2);
+    CHECK(frame->derived[0] == (uintptr_t)frame->base + 9);
+    CHECK(frame->derived[1] == (uintptr_t)frame->base + s->node_bytes);
+}
+
+static void compiled_frames_have_derived_pointers(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    struct compiled_frame frame;
+    gleaner_value before;
+    int i;
+
+    memset(&frame, 0, sizeof frame);
+    gleaner_detach(s.m); /* the visitor is set while nobody is a mutator */
+    gleaner_set_root_visitor(s.heap, visit_frame_of, NULL);
+    s.m = gleaner_attach(s.heap);
+    s.m->anchor.frame_pointer = (uintptr_t)&frame;
+    fill_frame(&s, &frame, 100);
+    before = frame.base;
+    for (i = 0; i < 4; i++) {
+        gleaner_collect(s.m, i == 3);
+        check_frame(&s, &frame, 100);
+    }
+    CHECK(frame.base != before);
+    /* An integer has nothing that could move. */
+    frame.base = gleaner_integer(7);
+    frame.derived[0] = 12345;
+    gleaner_collect(s.m, true);
+    CHECK(frame.base == gleaner_integer(7) && frame.derived[0] == 12345);
+    memset(&s.m->anchor, 0, sizeof s.m->anchor);
+    tear_down(&s);
+}
+
+enum { PARTS = 64, FRAMES = 16 };
+typedef struct compiled_frame frames_of_part[FRAMES];
+
+static void visit_part(void *data, size_t part, struct gleaner_visitor *visitor)
+{
+    size_t i;
+
+    for (i = 0; i < FRAMES; i++)
+        visit_frame(&((frames_of_part *)data)[part][i], visitor);
+}
+
+static void a_heap_has_a_root_visitor(bool compressed)
+{
+    static frames_of_part parts[PARTS];
+    struct stage s = set_up(compressed, 4 << 20);
+    size_t i, j;
+
+    memset(parts, 0, sizeof parts);
+    gleaner_set_heap_root_visitor(s.m, PARTS, visit_part, parts);
+    for (i = 0; i < PARTS; i++)
+        for (j = 0; j < FRAMES; j++)
+            fill_frame(&s, &parts[i][j], 10 * (i * FRAMES + j));
+    collect_in_all_ways(&s);
+    for (i = 0; i < PARTS; i++)
+        for (j = 0; j < FRAMES; j++)
+            check_frame(&s, &parts[i][j], 10 * (i * FRAMES + j));
+    gleaner_set_heap_root_visitor(s.m, 0, NULL, NULL);
+    gleaner_collect(s.m, true);
+    CHECK(gleaner_used(s.heap) == 0);
+    tear_down(&s);
+}
+
+static void handles_are_set(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    gleaner_handle *handle = gleaner_handle_new(s.m, new_node(&s, 1));
+
+    gleaner_handle_set(s.m, handle, new_node(&s, 2));
+    collect_in_all_ways(&s);
+    CHECK(*number_of(&s, gleaner_handle_get(handle)) == 2);
+    gleaner_handle_set(s.m, handle, gleaner_integer(-3));
+    gleaner_collect(s.m, true);
+    CHECK(gleaner_handle_get(handle) == gleaner_integer(-3));
+    CHECK(gleaner_used(s.heap) == 0);
+    gleaner_handle_free(handle);
+    tear_down(&s);
+}
+
+static void slots_are_swapped(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    gleaner_value expected = 0;
+
+    GLEANER_FRAME(s.m, frame, 2);
+    frame.values[0] = new_node(&s, 1);
+    collect_in_all_ways(&s); /* old from now on */
+    frame.values[1] = new_node(&s, 2);
+    CHECK(gleaner_swap(s.m, gleaner_object(frame.values[0]), 8, &expected,
+                       frame.values[1]));
+    CHECK(expected == 0);
+    frame.values[1] = 0;
+    gleaner_collect(s.m, false); /* which looks at dirty cards alone */
+    frame.values[1] = gleaner_load(s.m, gleaner_object(frame.values[0]), 8);
+    CHECK(*number_of(&s, frame.values[1]) == 2);
+    expected = 0;
+    CHECK(!gleaner_swap(s.m, gleaner_object(frame.values[0]), 8, &expected,
+                        gleaner_integer(5)));
+    CHECK(expected == frame.values[1]);
+    CHECK(gleaner_swap(s.m, gleaner_object(frame.values[0]), 8, &expected,
+                       gleaner_integer(-5)));
+    CHECK(!gleaner_swap(s.m, gleaner_object(frame.values[0]), 8, &expected, 0));
+    CHECK(gleaner_number(expected) == -5);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+static void types_have_data(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    struct gleaner_fast_paths fast;
+    static const char *const name = "node";
+    void *object = gleaner_object(new_node(&s, 1));
+
+    CHECK(gleaner_type_data(s.heap, s.node) == NULL);
+    gleaner_set_type_data(s.heap, s.node, (void *)name);
+    CHECK(gleaner_type_data(s.heap, gleaner_type_of(object)) == name);
+    CHECK(gleaner_type_data(s.heap, s.list) == NULL);
+    gleaner_get_fast_paths(s.heap, &fast, sizeof fast);
+    CHECK(((const char **)(uintptr_t)fast.type_data)[s.node] == name);
+    tear_down(&s);
+}
+
+/* The header promises this of compiled code while the world runs. */
+static void a_header_is_as_promised(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    uint32_t hash;
+    int i;
+
+    GLEANER_FRAME(s.m, frame, 1);
+    frame.values[0] = new_node(&s, 1);
+    CHECK(gleaner_known_hash(gleaner_object(frame.values[0])) == 0);
+    hash = gleaner_identity_hash(s.m, gleaner_object(frame.values[0]));
+    for (i = 0; i < 5; i++) {
+        const void *object = gleaner_object(frame.values[0]);
+
+        CHECK(gleaner_type_of(object) == s.node);
+        CHECK(gleaner_known_hash(object) == hash && hash != 0);
+        gleaner_collect(s.m, i == 3);
+    }
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+int main(void)
+{
+    static const struct stage_case cases[] = {
+        { "globals are roots", globals_are_roots },
+        { "wrong ranges are named", wrong_ranges_are_named },
+        { "compiled frames have derived pointers",
+          compiled_frames_have_derived_pointers },
+        { "a heap has a root visitor", a_heap_has_a_root_visitor },
+        { "handles are set", handles_are_set },
+        { "slots are swapped", slots_are_swapped },
+        { "types have data", types_have_data },
+        { "a header is as promised", a_header_is_as_promised },
+    };
+
+    return run_cases(cases, sizeof cases / sizeof *cases);
+}
