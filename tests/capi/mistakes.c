@@ -385,6 +385,24 @@ static void traces_a_derived_pointer(struct stage *s)
     GLEANER_LEAVE(s->m, frame);
 }
 
+static void lengthens_an_array(struct stage *s)
+{
+    gleaner_shrink(s->m, gleaner_allocate_array(s->m, s->bytes, 10, 1), 11);
+}
+
+static void shrinks_a_structure(struct stage *s)
+{
+    gleaner_shrink(s->m, gleaner_object(new_node(s, 1)), 0);
+}
+
+static void shrinks_in_a_window(struct stage *s)
+{
+    void *array = gleaner_allocate_array(s->m, s->bytes, 10, 1);
+
+    begin_a_window(s);
+    gleaner_shrink(s->m, array, 1);
+}
+
 static void sets_a_handle_of_another_heap(struct stage *s)
 {
     gleaner_handle *handle = gleaner_handle_new(s->m, 0);
@@ -401,6 +419,14 @@ static void adds_a_root_range_in_a_region(struct stage *s)
 
     gleaner_blocking_begin(s->m);
     gleaner_add_root_range(s->m, &value, 1, GLEANER_ROOT_VALUES, NULL, 0);
+}
+
+static void unregisters_a_type_twice(struct stage *s)
+{
+    gleaner_type type = gleaner_references(s->heap), again = type;
+
+    gleaner_unregister_types(s->m, &type, 1);
+    gleaner_unregister_types(s->m, &again, 1);
 }
 
 static void asks_for_data_of_no_type(struct stage *s)
@@ -538,9 +564,13 @@ static const struct mistake {
     { "is not in the object of its base", derives_beyond_the_object },
     { "is not in the object of its base", derives_before_the_object },
     { "a trace function visits a derived pointer", traces_a_derived_pointer },
+    { "an array of 10 elements cannot shrink to 11", lengthens_an_array },
+    { "an object shrinks that has no length", shrinks_a_structure },
+    { "an array shrinks inside a window", shrinks_in_a_window },
     { "a handle of another heap", sets_a_handle_of_another_heap },
     { "a root range is registered inside a blocking region",
       adds_a_root_range_in_a_region },
+    { "a type is unregistered that this heap has not", unregisters_a_type_twice },
     { "the data of type 0, which this heap has not", asks_for_data_of_no_type },
     { "register the type first", sets_data_of_an_unknown_type },
     { "the heap is NULL: gleaner_heap_new failed", attaches_to_nothing },

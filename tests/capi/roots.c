@@ -259,6 +259,110 @@ static void types_have_data(bool compressed)
     tear_down(&s);
 }
 
+/* Arrays of many lengths, young and old, lose elements; what is between them is
+   walked by the verifier, and used again. */
+static void arrays_shrink(bool compressed)
+{
+    enum { COUNT = 60 };
+    struct stage s = set_up(compressed, 8 << 20);
+    gleaner_type whole = gleaner_references_whole(s.heap);
+    uint32_t i, j, lengths[COUNT];
+    int round;
+
+    GLEANER_FRAME(s.m, frame, COUNT);
+    for (i = 0; i < COUNT; i++) {
+        lengths[i] = i % 20 == 19 ? 4500 : 1 + i * 7;
+        frame.values[i] = gleaner_reference(gleaner_allocate_array(
+            s.m, whole, lengths[i], s.m->slot_bytes));
+        for (j = 0; j < lengths[i]; j++) {
+            gleaner_value node = new_node(&s, i * 100000 + j);
+
+            gleaner_store_element(s.m, gleaner_object(frame.values[i]), j, node);
+        }
+    }
+    for (round = 0; round < 6; round++) {
+        size_t used = gleaner_used(s.heap);
+
+        for (i = 0; i < COUNT; i++) {
+            lengths[i] -= lengths[i] / 3;
+            if (round == 4)
+                lengths[i] = i % 2;
+            CHECK(gleaner_shrink(s.m, gleaner_object(frame.values[i]),
+                                 lengths[i]));
+        }
+        CHECK(gleaner_used(s.heap) == used); /* it does not collect */
+        gleaner_collect(s.m, round % 2 == 1);
+        for (i = 0; i < COUNT; i++) {
+            void *array = gleaner_object(frame.values[i]);
+
+            CHECK(gleaner_length(array) == lengths[i]);
+            for (j = 0; j < lengths[i]; j++)
+                CHECK(*number_of(&s, gleaner_load_element(s.m, array, j))
+                      == i * 100000 + j);
+        }
+    }
+    for (i = 0; i < COUNT; i++)
+        frame.values[i] = 0;
+    gleaner_collect(s.m, true);
+    CHECK(gleaner_used(s.heap) == 0);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+static void only_arrays_in_one_piece_shrink(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+    void *array = gleaner_allocate_array(s.m, s.bytes, 100000, 1);
+    bool in_pieces = s.m->first_n < 100000;
+
+    CHECK(gleaner_shrink(s.m, array, 10) == !in_pieces);
+    CHECK(gleaner_length(array) == (in_pieces ? 100000u : 10u));
+    tear_down(&s);
+}
+
+/* A program that loads code again and again has no more types than are in use. */
+static void types_without_objects_are_unregistered(bool compressed)
+{
+    enum { TYPES = 50 };
+    struct stage s = set_up(compressed, 4 << 20);
+    gleaner_type types[TYPES], first = 0;
+    uint32_t offset = 8;
+    int round, i;
+
+    GLEANER_FRAME(s.m, frame, TYPES);
+    for (round = 0; round < 3; round++) {
+        for (i = 0; i < TYPES; i++) {
+            types[i] = gleaner_structure(s.heap, s.node_bytes, &offset, 1, NULL, 0);
+            CHECK(gleaner_type_data(s.heap, types[i]) == NULL);
+            gleaner_set_type_data(s.heap, types[i], &types[i]);
+            if (first == 0)
+                first = types[i];
+            CHECK(types[i] >= first && types[i] < first + TYPES);
+            frame.values[i] = gleaner_reference(
+                gleaner_allocate(s.m, types[i], s.node_bytes));
+        }
+        for (i = 0; i < TYPES; i += 2)
+            frame.values[i] = 0;
+        CHECK(gleaner_unregister_types(s.m, types, TYPES) == TYPES / 2);
+        for (i = 0; i < TYPES; i++) {
+            CHECK((types[i] == 0) == (i % 2 == 0));
+            if (i % 2 != 0)
+                CHECK(gleaner_type_of(gleaner_object(frame.values[i]))
+                      == types[i]);
+        }
+        for (i = 0; i < TYPES; i++)
+            frame.values[i] = 0;
+        for (i = 0; i < TYPES / 2; i++)
+            types[i] = types[2 * i + 1];
+        CHECK(gleaner_unregister_types(s.m, types, TYPES / 2) == TYPES / 2);
+        CHECK(types[0] == 0 && types[TYPES / 2 - 1] == 0);
+    }
+    CHECK(gleaner_unregister_types(s.m, types, 0) == 0);
+    *number_of(&s, new_node(&s, 1)) = 2; /* the others are as they were */
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
 /* The header promises this of compiled code while the world runs. */
 static void a_header_is_as_promised(bool compressed)
 {
@@ -292,6 +396,10 @@ int main(void)
         { "handles are set", handles_are_set },
         { "slots are swapped", slots_are_swapped },
         { "types have data", types_have_data },
+        { "types without objects are unregistered",
+          types_without_objects_are_unregistered },
+        { "arrays shrink", arrays_shrink },
+        { "only arrays in one piece shrink", only_arrays_in_one_piece_shrink },
         { "a header is as promised", a_header_is_as_promised },
     };
 

@@ -68,6 +68,8 @@ for cut in zray,first-n=64,arraylet=256 naive zray,array-guard=on,first-n=64; do
     count "stress-$said" env GLEANER_OPTIONS="arrays=$cut,verify=edges,stress=3" CASES="in all ways" \
         "$out/elements-c++"
 done
+# Objects of eden have guards behind them.
+count roots-quarantine env GLEANER_OPTIONS=quarantine=4,stress=50 "$out/roots-c++"
 known() { # known NAME MACRO... : what the code is compiled for; and the environment of a heap that fits
     local name=$1 options=$2 program
     shift 2

@@ -174,7 +174,7 @@ bool gleaner_heap_free(gleaner_heap *heap);
 
 /* The number of a type. A registration that fails answers 0, which is no type,
    and writes the reason to `message`, if the function has one and it is not
-   NULL. Types last as long as the heap. */
+   NULL. Types last as long as the heap, or until gleaner_unregister_types. */
 typedef uint32_t gleaner_type;
 
 /* Objects of `bytes` bytes, which include the 8 bytes of the header. Their
@@ -749,6 +749,22 @@ static inline bool gleaner_swap(gleaner_mutator *mutator, void *object,
    lives. */
 uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
 
+/* ---- arrays that shrink -------------------------------------------------- */
+
+/* Makes an array, or an object of a type with a tail, have only its first
+   `length` elements. The object stays where it is, and the call does not collect.
+   The other elements are gone: collections make use of their memory, and pages of
+   a large array are given back to the system, but count as used until the array
+   dies.
+
+   The answer is false if the array lies in pieces (option `arrays`); it has its
+   length still. Register a type whose arrays lie in one piece if they are to
+   shrink. A length that is larger, an object that has no length, and an open
+   window end the process with a message.
+
+   No cursor shows the elements that go, and no other thread uses them. */
+bool gleaner_shrink(gleaner_mutator *mutator, void *array, uint32_t length);
+
 /* ---- user data of types -------------------------------------------------- */
 
 /* A word for each type, which the collector does not look at: for what a runtime
@@ -758,6 +774,19 @@ uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
    that is no type of the heap ends the process with a message. */
 void gleaner_set_type_data(gleaner_heap *heap, gleaner_type type, void *data);
 void *gleaner_type_data(const gleaner_heap *heap, gleaner_type type);
+
+/* Collects everything, and then unregisters those of `count` types that have no
+   object: their numbers in `types` become 0. What is not 0 afterwards is in use.
+   The answer is how many were unregistered. A later registration may give such a
+   number to another type.
+
+   This stops all other mutators and visits every object, so pass many types at
+   once. An object that waits for its finalizer is one that a type has. No thread
+   allocates objects of these types during the call, or of those that were
+   unregistered afterwards. A number that is no type of the heap ends the process
+   with a message. */
+size_t gleaner_unregister_types(gleaner_mutator *mutator, gleaner_type *types,
+                                size_t count);
 
 /* ---- elements of arrays -------------------------------------------------- */
 
@@ -861,7 +890,9 @@ struct gleaner_fast_paths {
     uint32_t fresh_is_zero; /* if 0, allocation zeroes the object */
     uint32_t arrays;        /* how arrays lie in memory */
     uint32_t length_offset, elements_offset;
-    /* A slot holds (reference - slot_base) >> slot_shift; low bit 1: integer. */
+    /* A slot holds (reference - slot_base) >> slot_shift; low bit 1: integer.
+       slot_base is 0 with wide references, and with compressed ones if the heap
+       found a place below 16 GB of addresses. */
     uint32_t slot_bytes, slot_shift;
     uint64_t slot_base;
     /* A store writes card_dirty to the byte card_base + (slot >> card_shift). */

@@ -22,6 +22,7 @@ mod heaps;
 mod mutators;
 mod panics;
 mod roots;
+mod shrink;
 mod threads;
 mod type_data;
 mod windows;

@@ -106,7 +106,7 @@ pub struct FastPaths {
     pub slot_bytes: u32,
     /// A slot holds `(reference - slot_base) >> slot_shift`.
     pub slot_shift: u32,
-    /// See `slot_shift`; 0 in a heap with wide references.
+    /// See `slot_shift`; 0 in a heap with wide references, and in one with compressed references that lies below 16 GB.
     pub slot_base: u64,
     /// What a store has to do beside storing.
     pub barrier: Barrier,

@@ -72,9 +72,11 @@ mod new_object;
 pub mod raw;
 mod roles;
 mod scope;
+mod shrink;
 mod threads;
 mod type_data;
 pub mod types;
+mod unregister;
 mod values;
 mod zeroers;
 

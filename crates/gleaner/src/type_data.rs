@@ -1,5 +1,6 @@
 //! User data of types: a word for each, by which a runtime comes from an object to its own description of the object.
 
+use gleaner_mem::Address;
 use gleaner_mem::object_model::TypeId;
 
 use crate::body::with_heap;
@@ -18,12 +19,13 @@ impl Heap {
     /// ```
     pub fn type_data(&self, of: TypeId) -> *mut () {
         let data = with_heap!(&self.shared.kind, heap => heap.model.types.data(of));
-        data.unwrap_or_else(|| no_type(of))
+        data.unwrap_or_else(|| no_type(of)).ptr()
     }
 
     /// Sets the data of a type: a word that the collector does not look at. Any thread may set it at any time; one that
     /// finds it finds what was written before. It panics if the heap has no such type.
     pub fn set_type_data(&self, of: TypeId, data: *mut ()) {
+        let data = Address::of(data);
         let set = with_heap!(&self.shared.kind, heap => heap.model.types.set_data(of, data));
         set.unwrap_or_else(|| no_type(of));
     }

@@ -7,23 +7,22 @@
 
 use core::ptr::NonNull;
 
-use gleaner_base::sync::{AtomicPtr, Ordering, UnsafeCell};
+use gleaner_base::sync::{AtomicUsize, Ordering, UnsafeCell};
 
 use crate::Address;
 use crate::growing::Growing;
-use crate::types::{MOST_TYPES, TypeId};
 
 /// The words of one heap's types.
 pub(crate) struct TypeData {
-    words: NonNull<AtomicPtr<()>>,
+    words: NonNull<AtomicUsize>,
     /// Where the words are. Grown by the thread that registers a type.
     memory: UnsafeCell<Growing>,
 }
 
 impl TypeData {
-    /// No words yet; `None` when the system gives no addresses.
-    pub(crate) fn new() -> Option<TypeData> {
-        let memory = Growing::new(MOST_TYPES * size_of::<AtomicPtr<()>>())?;
+    /// No words yet, and `most` at most; `None` when the system gives no addresses.
+    pub(crate) fn new(most: usize) -> Option<TypeData> {
+        let memory = Growing::new(most * size_of::<AtomicUsize>())?;
         Some(TypeData {
             words: memory.start().cast(),
             memory: UnsafeCell::new(memory),
@@ -39,36 +38,35 @@ impl TypeData {
     ///
     /// # Safety
     /// One thread calls this at a time, with ascending numbers, and nobody was told the number yet.
-    pub(crate) unsafe fn add(&self, id: TypeId) -> bool {
-        let number = id.get() as usize;
-        let bytes = (number + 1) * size_of::<AtomicPtr<()>>();
+    pub(crate) unsafe fn add(&self, number: usize) -> bool {
+        let bytes = (number + 1) * size_of::<AtomicUsize>();
         // SAFETY: one thread at a time comes here, as asked, and the memory is used here only.
         let fits = self
             .memory
             .with_mut(|memory| unsafe { &mut *memory }.grow_to(bytes));
         if fits {
-            let null = AtomicPtr::new(core::ptr::null_mut());
+            let null = AtomicUsize::new(0);
             // SAFETY: the word was committed just now, and nobody was told the number yet, as asked.
             unsafe { self.words.add(number).write(null) };
         }
         fits
     }
 
-    /// The word of a type.
+    /// The word of the type of that number.
     ///
     /// # Safety
     /// The word was added.
-    pub(crate) unsafe fn get(&self, id: TypeId) -> *mut () {
+    pub(crate) unsafe fn get(&self, number: usize) -> Address {
         // SAFETY: the word was added, as asked, and the table does not move.
-        unsafe { self.words.add(id.get() as usize).as_ref() }.load(Ordering::Acquire)
+        Address::new(unsafe { self.words.add(number).as_ref() }.load(Ordering::Acquire))
     }
 
-    /// Sets the word of a type.
+    /// Sets the word of the type of that number.
     ///
     /// # Safety
     /// The word was added.
-    pub(crate) unsafe fn set(&self, id: TypeId, data: *mut ()) {
+    pub(crate) unsafe fn set(&self, number: usize, data: Address) {
         // SAFETY: the word was added, as asked, and the table does not move.
-        unsafe { self.words.add(id.get() as usize).as_ref() }.store(data, Ordering::Release);
+        unsafe { self.words.add(number).as_ref() }.store(data.word(), Ordering::Release);
     }
 }

@@ -171,7 +171,11 @@ fn each_slot_of_a_range_keeps_its_object() {
         assert_eq!(number_of(all[0].get(&mutator, 0)), 77);
         for (number, part) in all.iter().enumerate() {
             let range = part.range();
-            assert_eq!(mutator.remove_root_range(range.start), Ok(range), "{number}");
+            assert_eq!(
+                mutator.remove_root_range(range.start),
+                Ok(range),
+                "{number}"
+            );
             assert_eq!(
                 mutator.remove_root_range(range.start),
                 Err(RootRangeError::Unknown)
@@ -273,7 +277,13 @@ fn derived_pointers_keep_their_offsets() {
                 assert_eq!(derived, [base + part % 24, base + 24], "part {part}");
             }
         });
-        assert!(parts.bases.iter().zip(&before).any(|(base, &old)| base.get() != old));
+        assert!(
+            parts
+                .bases
+                .iter()
+                .zip(&before)
+                .any(|(base, &old)| base.get() != old)
+        );
         assert!(parts.visits.load(Ordering::Relaxed) >= 5 * PARTS);
         // SAFETY: none is always right.
         unsafe { mutator.set_heap_root_visitor(None) };

@@ -113,7 +113,11 @@ impl<S: Source> Program<S> {
             })
         };
         for held in globals.unregister(mutator) {
-            assert_eq!(held, chosen.map(|root| roots[root].get()), "a root of the heap differs");
+            assert_eq!(
+                held,
+                chosen.map(|root| roots[root].get()),
+                "a root of the heap differs"
+            );
         }
         self.did(Did::Region(way));
         if self.nested {

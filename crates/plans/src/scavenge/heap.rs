@@ -29,7 +29,7 @@ use super::beside::Beside;
 use super::checks::quarantine::Quarantine;
 use super::config::{Config, LARGE_BYTES};
 use super::handles::Handles;
-use super::heap_roots::HeapRoots;
+use super::heap_roots::{HeapRoots, RootRange, RootRangeError};
 use super::locality::Locality;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use super::state::{State, Totals};
@@ -240,6 +240,17 @@ impl<F: SlotFormat> Scavenge<F> {
         // SAFETY: `collecting` is held, and the function keeps what [`RootVisitor`] asks, as asked.
         self.collecting
             .with(&self.gate, |_| unsafe { self.root_visitor.set(visitor) });
+    }
+
+    /// A mutator inside the gate: the slots of a range are roots of the heap from now on.
+    ///
+    /// # Safety
+    /// Until the range is removed, or the heap ends, such slots lie there, and hold valid values at every poll and
+    /// allocation of any mutator.
+    pub unsafe fn add_root_range(&self, range: RootRange) -> Result<(), RootRangeError> {
+        let (start, bytes) = self.reservation;
+        let start = Address::of(start.as_ptr()).word();
+        self.heap_roots.add(range, start..start + bytes)
     }
 
     /// Which objects there are: of the old and the pinned space always, after marking of all.

@@ -21,8 +21,6 @@ use gleaner_mem::root::Root;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_mem::traced::Visitor;
 
-use super::Scavenge;
-
 /// Slots of one task.
 pub const TASK_SLOTS: usize = 4096;
 
@@ -307,19 +305,6 @@ impl HeapRoots {
         let (slots, parts) = self.count();
         self.visit_slots(0..slots, &mut visit);
         (0..parts).for_each(|part| self.visit_part(part, &mut visit));
-    }
-}
-
-impl<F: SlotFormat> Scavenge<F> {
-    /// A mutator inside the gate: the slots of a range are roots from now on.
-    ///
-    /// # Safety
-    /// Until the range is removed, or the heap ends, such slots lie there, and hold valid values at every poll and
-    /// allocation of any mutator.
-    pub unsafe fn add_root_range(&self, range: RootRange) -> Result<(), RootRangeError> {
-        let (start, bytes) = self.reservation;
-        let start = start.as_ptr().addr();
-        self.heap_roots.add(range, start..start + bytes)
     }
 }
 

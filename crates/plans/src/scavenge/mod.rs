@@ -9,7 +9,7 @@
 //! - `config`, `sizes`, `create`: how a heap is set up, the ranges of its spaces, and how it is made; `heap`: spaces and tables; `state`: what it
 //!   remembers from collection to collection
 //! - [`mutator`]: what a mutator has to itself, and `mutator_list`: all of them; [`heap_roots`]: roots of no mutator; [`allocate`]: buffers, large and pinned objects, and when to
-//!   collect; `beside`: the lock for what has no buffers
+//!   collect; [`shrink`]: arrays that shrink in place; `beside`: the lock for what has no buffers
 //! - [`collect`]: a collection, step by step; [`old`]: the policies of the old generation; [`resize`]: the sizes of the generations afterwards; [`stop`]: how mutators
 //!   stop, attach, detach and fork ([`fork`]); [`decide`]: as pure functions, what is decided
 //! - [`trace`]: what the workers do in parallel: their stacks, [`roots`], [`mark`]ing, prefetched [`edges`]; [`copy`]:
@@ -47,6 +47,7 @@ pub mod nodes;
 pub mod old;
 mod outside;
 pub mod resize;
+pub mod shrink;
 mod sizes;
 mod state;
 pub mod stop;
