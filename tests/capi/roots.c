@@ -2,6 +2,7 @@
  * Roots of a heap, derived pointers, handles that are set, compare-and-swap of
  * slots and data of types, through gleaner.h.
  */
+#include "child.h"
 #include "stage.h"
 
 static void collect_in_all_ways(struct stage *s)
@@ -363,6 +364,79 @@ static void types_without_objects_are_unregistered(bool compressed)
     tear_down(&s);
 }
 
+static void count_object(void *data, void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    ++*(size_t *)data;
+}
+
+/* A list of constants that only itself and an array of constants refer to. It is
+   longer than the constants' part of the heap: the rest is pinned. */
+static void constants_never_move(bool compressed)
+{
+    enum { COUNT = 12000 };
+    struct stage s = set_up(compressed, 2 << 20);
+    void **nodes = (void **)malloc(COUNT * sizeof *nodes), *before = NULL, *array;
+    uint32_t i;
+    size_t objects = 0;
+    gleaner_weak *weak;
+
+    for (i = 0; i < COUNT; i++) {
+        nodes[i] = gleaner_allocate_constant(s.m, s.node, s.node_bytes);
+        CHECK(nodes[i] != NULL && gleaner_type_of(nodes[i]) == s.node);
+        *number_of(&s, gleaner_reference(nodes[i])) = i;
+        gleaner_store(s.m, nodes[i], 8, gleaner_reference(before));
+        before = nodes[i];
+    }
+    array = gleaner_allocate_array_constant(s.m, s.list, 10, s.m->slot_bytes);
+    CHECK(array != NULL && gleaner_length(array) == 10);
+    CHECK(gleaner_store_element(s.m, array, 9, gleaner_reference(before)));
+    weak = gleaner_weak_new(s.m, nodes[0]);
+    GLEANER_FRAME(s.m, frame, 1);
+    frame.values[0] = new_node(&s, 7);
+    gleaner_store(s.m, gleaner_object(frame.values[0]), 8, gleaner_reference(array));
+    collect_in_all_ways(&s);
+    collect_in_all_ways(&s);
+    CHECK(gleaner_load(s.m, gleaner_object(frame.values[0]), 8)
+          == gleaner_reference(array));
+    CHECK(gleaner_load_element(s.m, array, 9) == gleaner_reference(before));
+    CHECK(gleaner_weak_get(weak) == gleaner_reference(nodes[0]));
+    for (i = COUNT; i-- > 0;) {
+        CHECK(before == nodes[i]);
+        CHECK(*number_of(&s, gleaner_reference(before)) == i);
+        before = gleaner_object(gleaner_load(s.m, before, 8));
+    }
+    CHECK(before == NULL);
+    gleaner_walk(s.m, count_object, &objects);
+    CHECK(objects == COUNT + 2);
+    CHECK(gleaner_used(s.heap) >= COUNT * s.node_bytes);
+    gleaner_weak_free(weak);
+    free(nodes);
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
+static void store_what_moves(const void *of)
+{
+    struct stage s = *(const struct stage *)of;
+    void *constant = gleaner_allocate_constant(s.m, s.node, s.node_bytes);
+
+    gleaner_store(s.m, constant, 8, new_node(&s, 1));
+    gleaner_collect(s.m, false);
+}
+
+static void a_constant_that_refers_to_what_moves_is_found(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    char said[16384];
+    int status = said_by_child(store_what_moves, &s, said, sizeof said);
+
+    CHECK(WIFSIGNALED(status));
+    CHECK(strstr(said, "a slot of a constant refers to an object that never moves")
+          != NULL);
+    tear_down(&s);
+}
+
 /* The header promises this of compiled code while the world runs. */
 static void a_header_is_as_promised(bool compressed)
 {
@@ -398,6 +472,9 @@ int main(void)
         { "types have data", types_have_data },
         { "types without objects are unregistered",
           types_without_objects_are_unregistered },
+        { "constants never move", constants_never_move },
+        { "a constant that refers to what moves is found",
+          a_constant_that_refers_to_what_moves_is_found },
         { "arrays shrink", arrays_shrink },
         { "only arrays in one piece shrink", only_arrays_in_one_piece_shrink },
         { "a header is as promised", a_header_is_as_promised },

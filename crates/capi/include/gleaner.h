@@ -614,6 +614,26 @@ void *gleaner_allocate_array_immortal(gleaner_mutator *mutator,
                                       gleaner_type type, uint32_t length,
                                       size_t element_bytes);
 
+/* Constants: fresh objects of zeros that never move, live as long as the heap, and
+   are not looked at by collections. A reference to one costs a collection one
+   comparison. An array lies in one piece.
+
+   References that are stored into a constant lead to other constants, or to
+   objects that never move and never die, such as pinned ones that a handle keeps.
+   With option verify, a collection that finds another ends the process with a
+   message.
+
+   Constants have an eighth of the heap's limit, or what addresses are left for:
+   little or nothing in large heaps with compressed references, and under a limit
+   on addresses. Where they have no room, the object is pinned and kept by a place
+   in the table of handles, and collections look at it. The answer is NULL when the
+   heap or the table is full. Treat these functions like any allocation. */
+void *gleaner_allocate_constant(gleaner_mutator *mutator, gleaner_type type,
+                                size_t bytes);
+void *gleaner_allocate_array_constant(gleaner_mutator *mutator,
+                                      gleaner_type type, uint32_t length,
+                                      size_t element_bytes);
+
 /* ---- objects ------------------------------------------------------------- */
 
 /* What code may read of an object's header, and what it finds. While a thread is

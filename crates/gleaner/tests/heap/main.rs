@@ -5,6 +5,7 @@ mod again;
 mod ages;
 mod basics;
 mod comes_and_goes;
+mod constants;
 mod crew;
 mod ephemerons;
 mod fields;

@@ -116,6 +116,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let types = TypeTable::new().ok_or_else(need("its types"))?;
         let engine = engine_of::<F>(&config, &pieces)?;
         let most_handles = handles::most_handles(config.limit);
+        let constants = BumpRegion::new(begins(Kind::Constants), sizes.constants);
         let pinned = BumpRegion::new(begins(Kind::Pinned), sizes.pinned);
         let mut heap = Box::new(Scavenge {
             model: ObjectModel::new(types, slot_base, pieces),
@@ -125,6 +126,7 @@ impl<F: SlotFormat> Scavenge<F> {
             zeroing: Zeroing::new(&config, eden, sizes.range(Kind::Eden))
                 .ok_or_else(need("its blocks"))?,
             old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
+            constants,
             pinned: Tenured::new(pinned).ok_or_else(need("its blocks"))?,
             large: LargeObjects::new(begins(Kind::Large), sizes.large, sizes.as_used)
                 .ok_or_else(need("its large objects"))?,

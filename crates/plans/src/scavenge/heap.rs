@@ -16,6 +16,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_os::numa::Refusal;
 use gleaner_os::{log_file::LogFile, memory};
 use gleaner_spaces::precise::arraylets::Arraylets;
+use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::LargeObjects;
 use gleaner_spaces::precise::mark_compact::Plan;
 use gleaner_spaces::precise::nursery::Nursery;
@@ -60,6 +61,8 @@ pub struct Scavenge<F> {
     pub zeroing: Zeroing,
     /// The old space.
     pub old: Tenured,
+    /// Objects that no collection looks at.
+    pub constants: BumpRegion,
     /// Small objects that may not move.
     pub pinned: Tenured,
     /// Objects of more than [`LARGE_BYTES`](super::LARGE_BYTES).
@@ -284,18 +287,18 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old.holes() + self.pinned.holes()
     }
 
-    /// Bytes in use of the pinned and the large space, and of that of arraylets. Asked a few times in a collection: inline it
+    /// Bytes in use of constants, of the pinned and the large space, and of that of arraylets. Asked a few times in a collection: inline it
     /// would be there as often, for each format.
     #[inline(never)]
     pub(super) fn beside_used(&self) -> usize {
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::used);
-        self.pinned.region.used() + self.large.used() + arraylets
+        self.constants.used() + self.pinned.region.used() + self.large.used() + arraylets
     }
 
     /// Bytes of those that have memory.
     pub(super) fn beside_resident(&self) -> usize {
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::resident);
-        self.pinned.region.used() + self.large.resident() + arraylets
+        self.constants.used() + self.pinned.region.used() + self.large.resident() + arraylets
     }
 
     /// Gives memory of the large space and of that of arraylets back in which nothing lives, until it is `wanted` bytes or

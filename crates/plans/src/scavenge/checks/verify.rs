@@ -168,6 +168,13 @@ impl<F: SlotFormat> Verifier<'_, F> {
                 return;
             };
             self.require_object(referent, space, slot, header);
+            self.require(
+                !heap.is_constant(object) || heap.never_moves(referent),
+                "a slot of a constant refers to an object that never moves",
+                space,
+                slot,
+                header,
+            );
             if is_old && heap.is_young(referent) {
                 let dirty = heap.cards.is_dirty(slot);
                 self.require(
@@ -286,6 +293,11 @@ impl<F: SlotFormat> Verifier<'_, F> {
 
     fn is_object(&self, at: Address) -> bool {
         let heap = self.heap;
+        if heap.is_constant(at) {
+            return at.word().is_multiple_of(8)
+                && at >= heap.constants.start()
+                && at < heap.constants.top();
+        }
         if heap.large.contains(at) {
             return heap.large.is_object(at)
                 && (self.edge != Edge::Marked || heap.bits().is_marked(at));

@@ -29,6 +29,8 @@ use crate::shared::record::Record;
 struct Marking<'a, F: SlotFormat, W> {
     heap: &'a Scavenge<F>,
     marks: &'a ObjectBits,
+    /// What is below is a constant, which is not marked.
+    lowest: Address,
     roots: Tasks<'a>,
     /// Whether objects wait until the cache has them.
     edges: bool,
@@ -39,7 +41,7 @@ struct Marking<'a, F: SlotFormat, W> {
 impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
     #[inline(always)]
     fn edge(&self, local: &mut WorkerState, object: Address) {
-        if !self.edges || !local.is_busy() {
+        if !self.edges || !local.is_busy() || object < self.lowest {
             return self.object(local, object);
         }
         object.prefetch();
@@ -52,7 +54,7 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
     #[inline(always)]
     fn object(&self, local: &mut WorkerState, object: Address) {
         let heap = self.heap;
-        if !self.marks.mark(object) {
+        if object < self.lowest || !self.marks.mark(object) {
             return;
         }
         // SAFETY: references lead to objects; the worker that marked one is the only one that changes its header.
@@ -93,7 +95,7 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
 
 impl<F: SlotFormat, W: Watch> Liveness for Marking<'_, F, W> {
     fn place(&self, object: Address) -> Option<Address> {
-        self.marks.is_marked(object).then_some(object)
+        (object < self.lowest || self.marks.is_marked(object)).then_some(object)
     }
 
     fn keep(&self, local: &mut WorkerState, object: Address) -> Address {
@@ -175,6 +177,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let marking = Marking {
             heap: self,
             marks,
+            lowest: self.constants.end(),
             roots: Tasks::of_roots(self, &state.mutators, world),
             edges: self.config.options.prefetch == Prefetch::Edges,
             watch: Nothing,
@@ -187,6 +190,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let marking = Marking {
             heap: self,
             marks,
+            lowest: marking.lowest,
             roots: marking.roots,
             edges: marking.edges,
             watch: Keys(waiting.as_ref()),
