@@ -22,7 +22,7 @@ GLEANER := target/release/gleaner
 # The native door from C. What is installed has the name of its interface, not of its crate.
 CAPI_SHARED := target/release/libgleaner_capi.so
 CAPI_STATIC := target/release/libgleaner_capi.a
-CAPI_HEADERS := $(addprefix crates/capi/include/,gleaner.h gleaner_elements.h)
+CAPI_HEADERS := $(addprefix crates/capi/include/,gleaner.h gleaner_elements.h gleaner_roots.h)
 CAPI_SONAME := libgleaner.so.$(shell sed -n 's/^\#define GLEANER_INTERFACE //p' crates/capi/include/gleaner.h)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 CAPI_FILE := $(CAPI_SONAME).$(VERSION)

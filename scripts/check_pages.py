@@ -49,7 +49,7 @@ FOREIGN = {"--component", "--interleave", "--preferred", "--load", "--open", "--
 REFERENCES = GENERATED | {"docs/papers.md", "docs/mutants.md", "docs/SUMMARY.md"}
 MOST_WORDS = 40
 EXAMPLES = ["examples/lisp.c", "crates/gleaner/examples/lisp.rs", "crates/capi/include/gleaner.h",
-            "crates/capi/include/gleaner_elements.h"]
+            "crates/capi/include/gleaner_elements.h", "crates/capi/include/gleaner_roots.h"]
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 IMAGE = re.compile(r'<img [^>]*\bsrc="([^"]*)"')
 HEADING = re.compile(r"^#+ +(.*?) *$", re.M)

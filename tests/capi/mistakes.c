@@ -332,6 +332,112 @@ static void pins_a_closure_as_an_array(struct stage *s)
     gleaner_allocate_array_pinned(s->m, closure(s), 6, s->m->slot_bytes);
 }
 
+/* A word that is neither in the object of its base nor at its end. */
+static void visit_beyond(void *data, size_t part, struct gleaner_visitor *visitor)
+{
+    gleaner_value *base = (gleaner_value *)data;
+    void *const derived[] = { base + 1 };
+
+    (void)part;
+    visitor->visit_derived(visitor, base, derived, 1);
+}
+
+static void derives_beyond_the_object(struct stage *s)
+{
+    gleaner_value words[2];
+
+    words[0] = new_node(s, 1);
+    words[1] = words[0] + s->node_bytes + 1;
+    gleaner_set_heap_root_visitor(s->m, 1, visit_beyond, words);
+    gleaner_collect(s->m, false);
+}
+
+static void derives_before_the_object(struct stage *s)
+{
+    gleaner_value words[2];
+
+    words[0] = new_node(s, 1);
+    words[1] = words[0] - 1;
+    gleaner_set_heap_root_visitor(s->m, 1, visit_beyond, words);
+    gleaner_collect(s->m, true);
+}
+
+static void derives_in_a_trace_function(void *data, void *object,
+                                        struct gleaner_visitor *visitor)
+{
+    visit_beyond(object, 0, visitor);
+    (void)data;
+}
+
+static void traces_a_derived_pointer(struct stage *s)
+{
+    struct gleaner_traced traced;
+    gleaner_type type;
+
+    memset(&traced, 0, sizeof traced);
+    traced.bytes = 24;
+    traced.trace = derives_in_a_trace_function;
+    type = gleaner_traced_type(s->heap, &traced, NULL, 0);
+    GLEANER_FRAME(s->m, frame, 1);
+    frame.values[0] = gleaner_reference(gleaner_allocate(s->m, type, 24));
+    gleaner_collect(s->m, true);
+    GLEANER_LEAVE(s->m, frame);
+}
+
+static void lengthens_an_array(struct stage *s)
+{
+    gleaner_shrink(s->m, gleaner_allocate_array(s->m, s->bytes, 10, 1), 11);
+}
+
+static void shrinks_a_structure(struct stage *s)
+{
+    gleaner_shrink(s->m, gleaner_object(new_node(s, 1)), 0);
+}
+
+static void shrinks_in_a_window(struct stage *s)
+{
+    void *array = gleaner_allocate_array(s->m, s->bytes, 10, 1);
+
+    begin_a_window(s);
+    gleaner_shrink(s->m, array, 1);
+}
+
+static void sets_a_handle_of_another_heap(struct stage *s)
+{
+    gleaner_handle *handle = gleaner_handle_new(s->m, 0);
+    gleaner_mutator *other;
+
+    gleaner_blocking_begin(s->m);
+    other = gleaner_attach(new_heap(false, 1 << 20));
+    gleaner_handle_set(other, handle, 0);
+}
+
+static void adds_a_root_range_in_a_region(struct stage *s)
+{
+    static gleaner_value value;
+
+    gleaner_blocking_begin(s->m);
+    gleaner_add_root_range(s->m, &value, 1, GLEANER_ROOT_VALUES, NULL, 0);
+}
+
+static void unregisters_a_type_twice(struct stage *s)
+{
+    gleaner_type type = gleaner_references(s->heap), again = type;
+
+    gleaner_unregister_types(s->m, &type, 1);
+    gleaner_unregister_types(s->m, &again, 1);
+}
+
+static void asks_for_data_of_no_type(struct stage *s)
+{
+    gleaner_type_data(s->heap, 0);
+}
+
+static void sets_data_of_an_unknown_type(struct stage *s)
+{
+    gleaner_set_type_data(s->heap, s->bytes + 100, NULL);
+}
+
 static void allocates_too_little(struct stage *s)
 {
     gleaner_allocate(s->m, s->node, s->node_bytes - 8);
@@ -451,6 +557,18 @@ static const struct mistake mistakes[] = {
     { "bytes with this length, and ", allocates_a_closure_as_an_array },
     { "bytes with this length, and ", pins_a_closure_as_an_array },
     { "bytes, and ", allocates_too_little },
+    { "is not in the object of its base", derives_beyond_the_object },
+    { "is not in the object of its base", derives_before_the_object },
+    { "a trace function visits a derived pointer", traces_a_derived_pointer },
+    { "an array of 10 elements cannot shrink to 11", lengthens_an_array },
+    { "an object shrinks that has no length", shrinks_a_structure },
+    { "an array shrinks inside a window", shrinks_in_a_window },
+    { "a handle of another heap", sets_a_handle_of_another_heap },
+    { "a root range is registered inside a blocking region",
+      adds_a_root_range_in_a_region },
+    { "a type is unregistered that this heap has not", unregisters_a_type_twice },
+    { "the data of type 0, which this heap has not", asks_for_data_of_no_type },
+    { "register the type first", sets_data_of_an_unknown_type },
     { "the heap is NULL: gleaner_heap_new failed", attaches_to_nothing },
     { "the heap is NULL: gleaner_heap_new failed", registers_with_nothing },
     { "the listener is NULL", tells_nobody },

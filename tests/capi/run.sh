@@ -3,7 +3,7 @@
 #
 #   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
 #
-# The cases of embed.c, threads.c, requests.c, fork.c, mistakes.c, owners.c, quarantine.c, guard.c and arrays.c, as C with the shared library and as C++
+# The cases of embed.c, roots.c, threads.c, requests.c, fork.c, mistakes.c, owners.c, quarantine.c, guard.c and arrays.c, as C with the shared library and as C++
 # with the static one; the same with arrays in pieces, and compiled for some heaps only; then examples/lisp.c under every
 # setup, whose output must be the same;
 # then the same example from what `make install` leaves, as pkg-config says, and
@@ -49,7 +49,7 @@ count() {
 }
 
 # The functions of these programs have names at run time (-rdynamic): reports of guard mode say them.
-programs=(embed elements threads requests fork mistakes owners quarantine guard)
+programs=(embed elements roots threads requests fork mistakes owners quarantine guard)
 for name in "${programs[@]}" arrays array_heaps; do
     source=tests/capi/$name.c
     gcc -std=gnu11 "${flags[@]}" -rdynamic "$source" -o "$out/$name" -L"$out" -lgleaner -pthread
@@ -68,6 +68,8 @@ for cut in zray,first-n=64,arraylet=256 naive zray,array-guard=on,first-n=64; do
     count "stress-$said" env GLEANER_OPTIONS="arrays=$cut,verify=edges,stress=3" CASES="in all ways" \
         "$out/elements-c++"
 done
+# Objects of eden have guards behind them.
+count roots-quarantine env GLEANER_OPTIONS=quarantine=4,stress=50 "$out/roots-c++"
 known() { # known NAME MACRO... : what the code is compiled for; and the environment of a heap that fits
     local name=$1 options=$2 program
     shift 2

@@ -29,6 +29,7 @@ wanted() {
 -rwxr-xr-x root/root /usr/bin/gleaner
 -rw-r--r-- root/root /usr/include/gleaner.h
 -rw-r--r-- root/root /usr/include/gleaner_elements.h
+-rw-r--r-- root/root /usr/include/gleaner_roots.h
 -rw-r--r-- root/root /usr/lib/gleaner/libgc.so.1
 -rw-r--r-- root/root /usr/lib/libgleaner.a
 lrwxrwxrwx root/root /usr/lib/libgleaner.so

@@ -213,7 +213,7 @@ bool gleaner_heap_free(gleaner_heap *heap);
 
 /* The number of a type. A registration that fails answers 0, which is no type,
    and writes the reason to `message`, if the function has one and it is not
-   NULL. Types last as long as the heap. */
+   NULL. Types last as long as the heap, or until gleaner_unregister_types. */
 typedef uint32_t gleaner_type;
 
 /* Objects of `bytes` bytes, which include the 8 bytes of the header. Their
@@ -261,6 +261,10 @@ gleaner_type gleaner_tailed(gleaner_heap *heap, const struct gleaner_tail *tail,
    allocation or poll. */
 struct gleaner_visitor {
     void (*visit)(struct gleaner_visitor *visitor, void *slot);
+    /* For functions that visit roots: see gleaner_roots.h. */
+    void (*visit_slot)(struct gleaner_visitor *visitor, void *slot);
+    void (*visit_derived)(struct gleaner_visitor *visitor, void *base,
+                          void *const *derived, size_t count);
 };
 struct gleaner_traced {
     size_t bytes;   /* of an object, or of its head if it has elements */
@@ -657,11 +661,58 @@ void *gleaner_allocate_array_immortal(gleaner_mutator *mutator,
                                       gleaner_type type, uint32_t length,
                                       size_t element_bytes);
 
+/* Constants: fresh objects of zeros that never move, live as long as the heap, and
+   are not looked at by collections. A reference to one costs a collection one
+   comparison. An array lies in one piece.
+
+   References that are stored into a constant lead to other constants, or to
+   objects that never move and never die, such as pinned ones that a handle keeps.
+   With option verify, a collection that finds another ends the process with a
+   message.
+
+   Constants have an eighth of the heap's limit, or what addresses are left for:
+   little or nothing in large heaps with compressed references, and under a limit
+   on addresses. Where they have no room, the object is pinned and kept by a place
+   in the table of handles, and collections look at it. The answer is NULL when the
+   heap or the table is full. Treat these functions like any allocation. */
+void *gleaner_allocate_constant(gleaner_mutator *mutator, gleaner_type type,
+                                size_t bytes);
+void *gleaner_allocate_array_constant(gleaner_mutator *mutator,
+                                      gleaner_type type, uint32_t length,
+                                      size_t element_bytes);
+
 /* ---- objects ------------------------------------------------------------- */
 
+/* What code may read of an object's header, and what it finds. While a thread is
+   a mutator and runs (from one poll to the next), the 8 bytes at the start of an
+   object are
+
+     bits 40 to 63   the number of the object's type, which never changes;
+     bits 37 and 36  how an array lies in memory: bit 36 is spine_bit of
+                     gleaner_fast_paths, and 0 for all else; neither changes;
+     bits 8 to 35    the identity hash, or 0 before gleaner_identity_hash gave
+                     one; it changes once, from 0 to what it is from then on;
+     bits 4 to 7     the age, which only collections change;
+     bits 0 and 1    0: the object is where the reference leads.
+
+   Bits 2, 3, 38 and 39 may be anything. A plain load of 8 bytes is enough, also
+   while other threads ask for the hash. What the load found of type and layout
+   holds until the object dies, wherever it moves, so it may be kept over a poll.
+   Between two polls the word changes only when the object gets its hash.
+
+   Nobody but the collector and the functions of this header writes the word,
+   except that generated code writes it once into a fresh object. Trace functions
+   and functions that visit roots run while the world is stopped, and must not
+   read it. The promise holds for this GLEANER_INTERFACE. */
 static inline gleaner_type gleaner_type_of(const void *object)
 {
     return (gleaner_type)(*(const volatile uint64_t *)object >> 40);
+}
+/* The identity hash, if the object has one already; else 0: call
+   gleaner_identity_hash. */
+static inline uint32_t gleaner_known_hash(const void *object)
+{
+    return (uint32_t)(*(const volatile uint64_t *)object >> 8) & 0xfffffff;
 }
 static inline uint32_t gleaner_length(const void *array)
 {
@@ -733,9 +784,77 @@ static inline void gleaner_store(gleaner_mutator *mutator, void *object,
     *(volatile uint8_t *)(mutator->cards + (slot >> 9)) = 1;
 }
 
+/* Writes `value` to the slot at `offset` of an object, through the write
+   barrier, if the slot holds `*expected`. If it does not, the answer is false,
+   and `*expected` becomes what the slot holds. This neither collects nor
+   fails. */
+static inline bool gleaner_swap(gleaner_mutator *mutator, void *object,
+                                size_t offset, gleaner_value *expected,
+                                gleaner_value value)
+{
+    uintptr_t slot = (uintptr_t)object + offset;
+
+    if (mutator->slot_bytes == 8) {
+        if (!__atomic_compare_exchange_n((uint64_t *)slot, expected, value,
+                                         false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE))
+            return false;
+    } else {
+        uint32_t word = gleaner_narrow(mutator, *expected);
+
+        if (!__atomic_compare_exchange_n(
+                (uint32_t *)slot, &word, gleaner_narrow(mutator, value), false,
+                __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            *expected = gleaner_widen(mutator, word);
+            return false;
+        }
+    }
+    *(volatile uint8_t *)(mutator->cards + (slot >> 9)) = 1;
+    return true;
+}
+
 /* A number from 1 to 2^28 - 1 that stays the same as long as the object
    lives. */
 uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
+
+/* ---- arrays that shrink -------------------------------------------------- */
+
+/* Makes an array, or an object of a type with a tail, have only its first
+   `length` elements. The object stays where it is, and the call does not collect.
+   The other elements are gone: collections make use of their memory, and pages of
+   a large array are given back to the system, but count as used until the array
+   dies.
+
+   The answer is false if the array lies in pieces (option `arrays`); it has its
+   length still. Register a type whose arrays lie in one piece if they are to
+   shrink. A length that is larger, an object that has no length, and an open
+   window end the process with a message.
+
+   No cursor shows the elements that go, and no other thread uses them. */
+bool gleaner_shrink(gleaner_mutator *mutator, void *array, uint32_t length);
+
+/* ---- user data of types -------------------------------------------------- */
+
+/* A word for each type, which the collector does not look at: for what a runtime
+   itself has to say about the objects of a type. It is NULL before it is set.
+   Any thread may set it at any time; one that finds it finds what was written
+   before. Compiled code finds it without a call (gleaner_fast_paths). A number
+   that is no type of the heap ends the process with a message. */
+void gleaner_set_type_data(gleaner_heap *heap, gleaner_type type, void *data);
+void *gleaner_type_data(const gleaner_heap *heap, gleaner_type type);
+
+/* Collects everything, and then unregisters those of `count` types that have no
+   object: their numbers in `types` become 0. What is not 0 afterwards is in use.
+   The answer is how many were unregistered. A later registration may give such a
+   number to another type.
+
+   This stops all other mutators and visits every object, so pass many types at
+   once. An object that waits for its finalizer is one that a type has. No thread
+   allocates objects of these types during the call, or of those that were
+   unregistered afterwards. A number that is no type of the heap ends the process
+   with a message. */
+size_t gleaner_unregister_types(gleaner_mutator *mutator, gleaner_type *types,
+                                size_t count);
 
 /* ---- elements of arrays -------------------------------------------------- */
 
@@ -873,7 +992,9 @@ struct gleaner_fast_paths {
     uint32_t fresh_is_zero; /* if 0, allocation zeroes the object */
     uint32_t arrays;        /* how arrays lie in memory */
     uint32_t length_offset, elements_offset;
-    /* A slot holds (reference - slot_base) >> slot_shift; low bit 1: integer. */
+    /* A slot holds (reference - slot_base) >> slot_shift; low bit 1: integer.
+       slot_base is 0 with wide references, and with compressed ones if the heap
+       found a place below 16 GB of addresses. */
     uint32_t slot_bytes, slot_shift;
     uint64_t slot_base;
     /* A store writes card_dirty to the byte card_base + (slot >> card_shift). */
@@ -909,6 +1030,8 @@ struct gleaner_fast_paths {
     uint32_t first_n_offset, whole_bytes_offset, arraylet_shift_offset;
     uint32_t pointer_shift_offset, pointer_base_offset;
     uint32_t taint_bit;
+    /* The word of gleaner_set_type_data of type t is at type_data + 8 * t. */
+    uint64_t type_data;
 };
 /* Fills the record. `bytes` is sizeof(struct gleaner_fast_paths). Fields that
    this library does not know are 0. */
@@ -922,7 +1045,8 @@ void gleaner_get_fast_paths(const gleaner_heap *heap,
    may poll.
 
    `visit` keeps the rules for the functions of gleaner_traced. A collection
-   calls it several times, and for several mutators at once. NULL removes the
+   calls it several times, and for several mutators at once. It may also visit
+   slots of m->slot_bytes, and derived pointers (gleaner_roots.h). NULL removes the
    function. Call this before the first thread attaches, or while the calling
    thread is no mutator. */
 void gleaner_set_root_visitor(gleaner_heap *heap,
@@ -930,6 +1054,8 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
                                             const gleaner_mutator *mutator,
                                             struct gleaner_visitor *visitor),
                               void *data);
+
+#include "gleaner_roots.h"
 
 /* ---- handles, weak references, ephemerons, finalizers -------------------- */
 
@@ -960,6 +1086,11 @@ typedef struct gleaner_handle gleaner_handle;
 gleaner_handle *gleaner_handle_new(gleaner_mutator *mutator,
                                    gleaner_value value);
 gleaner_value gleaner_handle_get(const gleaner_handle *handle);
+/* The handle keeps another value from now on. Threads that get it at the same
+   moment find either. A handle of another heap ends the process with a
+   message. */
+void gleaner_handle_set(gleaner_mutator *mutator, gleaner_handle *handle,
+                        gleaner_value value);
 void gleaner_handle_free(gleaner_handle *handle);
 
 /* A weak reference refers to an object without keeping it alive. It holds 0

@@ -79,6 +79,14 @@ pub unsafe extern "C" fn gleaner_handle_get(handle: Name<Handle>) -> u64 {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_handle_set(record: *mut Record, handle: Name<Handle>, value: u64) {
+    // SAFETY: the calling thread's mutator, a handle of the caller's, and a valid value.
+    unsafe {
+        mutator(record, "a handle is set").set_handle_raw(read(handle), Value::from_bits(value))
+    };
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_handle_free(handle: Name<Handle>) {
     // SAFETY: a handle of the caller's, or null.
     unsafe { free(handle) };

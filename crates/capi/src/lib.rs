@@ -23,7 +23,10 @@ mod handles;
 mod heaps;
 mod mutators;
 mod panics;
+mod roots;
+mod shrink;
 mod threads;
+mod type_data;
 mod windows;
 
 use std::ffi::c_char;

@@ -164,6 +164,37 @@ pub unsafe extern "C" fn gleaner_allocate_array_immortal(
     pointer(array.ok())
 }
 
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_constant(
+    record: *mut Record,
+    id: u32,
+    bytes: usize,
+) -> *mut u8 {
+    let bytes = whole_granules(bytes);
+    // SAFETY: the calling thread's mutator and a type of its heap whose objects have `bytes` bytes, as gleaner.h asks.
+    let object = unsafe {
+        mutator(record, "a constant is allocated").allocate_constant_raw(structure(id, bytes))
+    };
+    pointer(object.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_allocate_array_constant(
+    record: *mut Record,
+    id: u32,
+    length: u32,
+    element_bytes: usize,
+) -> *mut u8 {
+    let bytes = array_bytes_of(length, element_bytes);
+    let new = array(id, length, bytes);
+    // SAFETY: the calling thread's mutator.
+    let mutator = unsafe { mutator(record, "a constant is allocated") };
+    mutator.check_size(TypeId::new(id), Some(length), bytes);
+    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
+    let array = unsafe { mutator.allocate_constant_raw(new) };
+    pointer(array.ok())
+}
+
 /// What is called for each object of a heap.
 type Visit = unsafe extern "C" fn(data: *mut c_void, object: *mut u8, bytes: usize);
 

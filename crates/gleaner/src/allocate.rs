@@ -78,6 +78,34 @@ impl Mutator {
         unsafe { self.allocate_pinned(id, length, bytes) }
     }
 
+    /// Allocates a constant: an object that never moves, lives as long as its heap, and is not looked at by collections.
+    /// A reference to it costs a collection a comparison. Its fields or elements are zero or null. An array lies in one
+    /// piece, whatever option `arrays` says.
+    ///
+    /// Constants have an eighth of the heap's limit, as far as addresses allow. Where they have no room, the object is
+    /// pinned and kept by a handle, which collections do look at; only then this may collect.
+    ///
+    /// # Safety
+    /// What [`Mutator::allocate_raw`] asks with [`Fresh::Zeroed`]. References that are stored into the object lead to
+    /// other constants, or to objects that never move and never die.
+    pub unsafe fn allocate_constant_raw(&mut self, new: NewObject) -> Result<Address, OutOfMemory> {
+        self.assert_may_collect("an allocation");
+        let NewObject { id, length, bytes } = new;
+        let record = self.record();
+        let room = with_heap!(&self.shared.kind, heap => {
+            heap.check_request(id, length, bytes);
+            heap.allocate_constant(record, bytes)
+        });
+        if let Some(object) = room {
+            // SAFETY: fresh memory of this mutator, `bytes` bytes, all zero.
+            unsafe { self.begin(new, object, Fresh::Zeroed) };
+            return Ok(object);
+        }
+        // SAFETY: type, length and size belong together, as the caller promises.
+        let object = unsafe { self.allocate_pinned_raw(new) }?;
+        self.keep(object, bytes)
+    }
+
     /// Allocates an object that may move and lives as long as its heap. Its fields or elements are zero or null.
     ///
     /// An array in pieces has all its arraylets from the start, and keeps them to itself (PLDI 2010, section 5.2). So

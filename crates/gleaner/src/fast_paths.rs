@@ -106,7 +106,7 @@ pub struct FastPaths {
     pub slot_bytes: u32,
     /// A slot holds `(reference - slot_base) >> slot_shift`.
     pub slot_shift: u32,
-    /// See `slot_shift`; 0 in a heap with wide references.
+    /// See `slot_shift`; 0 in a heap with wide references, and in one with compressed references that lies below 16 GB.
     pub slot_base: u64,
     /// What a store has to do beside storing.
     pub barrier: Barrier,
@@ -147,6 +147,9 @@ pub struct FastPaths {
     pub pointer_base_offset: u32,
     /// Set in a pointer to what may not be written.
     pub taint_bit: u32,
+    /// The embedder's word of type t (8 bytes) is at `type_data + 8 * t`: see
+    /// [`Heap::type_data`](crate::Heap::type_data).
+    pub type_data: u64,
 }
 
 impl FastPaths {
@@ -212,6 +215,8 @@ impl Heap {
             pointer_shift_offset: offsets::POINTER_SHIFT as u32,
             pointer_base_offset: offsets::POINTER_BASE as u32,
             taint_bit: TAINT as u32,
+            type_data: with_heap!(&self.shared.kind, heap => heap.model.types.data_start().word())
+                as u64,
         }
     }
 }

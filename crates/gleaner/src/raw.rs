@@ -2,8 +2,8 @@
 //!
 //! References are plain addresses here. A reference is valid until its mutator next allocates, polls, or stores into an
 //! array ([`Mutator::store_element_in`] and its like). A reference in a root slot stays valid beyond that. Root slots are
-//! the frames of the shadow stack, handles, what a compiler's [`RootVisitor`] finds, and the slots of objects that are
-//! reached from these.
+//! the frames of the shadow stack, handles, root ranges, what a compiler's [`RootVisitor`] and a [`HeapRootVisitor`] find,
+//! and the slots of objects that are reached from these.
 //!
 //! The fast paths are inlined here. [`FastPaths`] has what generated code needs to emit them.
 
@@ -31,6 +31,9 @@ pub use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 pub use gleaner_plans::scavenge::LARGE_BYTES;
 pub use gleaner_plans::scavenge::allocate::Fresh;
+pub use gleaner_plans::scavenge::heap_roots::{
+    HeapRootVisitor, RootRange, RootRangeError, RootWidth,
+};
 pub use gleaner_plans::scavenge::mutator::{
     Anchor, Frame, Mutator as Record, RootVisitor, offsets,
 };

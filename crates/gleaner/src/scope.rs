@@ -552,7 +552,7 @@ impl<'s> Scope<'s> {
     }
 
     /// A handle with this heap must be of this one.
-    fn own_handle(&self, shared: &Arc<Shared>) {
+    pub(crate) fn own_handle(&self, shared: &Arc<Shared>) {
         assert!(
             Arc::ptr_eq(&self.shared().counted, shared),
             "a handle of another heap"

@@ -12,6 +12,10 @@
 //! (an object whose promotion failed stays where it is) keeps all other bits. Marks are never here: they are side
 //! metadata.
 //!
+//! Compiled code may read the word while the world runs, and is promised: the state is 0; the type and the bits of
+//! arrays never change; the hash changes once, from 0; the age changes in stopped worlds alone. Bits 2, 3, 38 and 39
+//! may be anything. The promise stands in gleaner.h and in `docs/embedding.md`, and holds for one [`VERSION`].
+//!
 //! The word is atomic: workers compete for the state by compare-and-swap (invariant I4), mutators put the hash there
 //! the same way.
 

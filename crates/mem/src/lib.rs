@@ -15,12 +15,14 @@ pub mod object_bits;
 pub mod object_layout;
 pub mod object_model;
 pub mod places;
+pub mod root;
 pub mod shared_bytes;
 pub mod side;
 pub mod slot;
 pub mod speculative;
 pub mod spine;
 pub mod traced;
+mod type_data;
 pub mod types;
 pub mod zero;
 

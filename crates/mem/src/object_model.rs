@@ -56,7 +56,7 @@ pub unsafe fn fill(start: Address, bytes: usize) {
 pub struct ObjectModel<F> {
     /// The types.
     pub types: TypeTable,
-    /// The start of the span: what compressed references count from.
+    /// What compressed references count from: the start of the span, or 0.
     pub base: Address,
     /// How arrays are cut.
     pub pieces: Pieces,
@@ -64,7 +64,7 @@ pub struct ObjectModel<F> {
 }
 
 impl<F: SlotFormat> ObjectModel<F> {
-    /// The model of a heap whose span begins at `base`.
+    /// The model of a heap whose compressed references count from `base`.
     pub fn new(types: TypeTable, base: Address, pieces: Pieces) -> ObjectModel<F> {
         ObjectModel {
             types,
@@ -82,6 +82,31 @@ impl<F: SlotFormat> ObjectModel<F> {
     pub unsafe fn length(&self, object: Address) -> u32 {
         // SAFETY: an array, or an object with a tail, lies at `object`, as asked: its length is at `LENGTH`.
         unsafe { object.add(LENGTH).ptr::<u32>().read() }
+    }
+
+    /// Whether objects with this header have a length: arrays do, and what has elements behind a head.
+    pub fn has_length(&self, header: Header) -> bool {
+        matches!(
+            self.shape(header.type_id()),
+            Some(
+                Shape::References
+                    | Shape::Primitives { .. }
+                    | Shape::Tailed { .. }
+                    | Shape::Traced {
+                        size: Size::Tailed { .. },
+                        ..
+                    }
+            )
+        )
+    }
+
+    /// Changes the number of elements, in whose number the size of the object lies.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::length`]; what lies behind the last element is made walkable.
+    pub unsafe fn set_length(&self, object: Address, length: u32) {
+        // SAFETY: an array, or an object with a tail, lies at `object`, as asked: its length is at `LENGTH`.
+        unsafe { object.add(LENGTH).ptr::<u32>().write_volatile(length) };
     }
 
     /// The bytes of the object at `object` whose header is `header`.
@@ -330,7 +355,7 @@ impl<F: SlotFormat> ObjectModel<F> {
 
     /// What the type is; `None` for the collector's own and unknown ones.
     pub fn shape(&self, id: TypeId) -> Option<Shape<'_>> {
-        if id.is_filler() || id.get() >= self.types.count() {
+        if !self.types.has(id) {
             return None;
         }
         // SAFETY: a number below the count is that of a type.

@@ -2,7 +2,8 @@
 //!
 //! A value is null (0), a reference to an object (low bit 0), or an immediate (low bit 1, never followed: small
 //! integers). In a compressed slot a reference is (address - base) / 4: objects are 8-aligned, so its low bit is 0,
-//! and the span is 16 GB. The first granule of a span is never allocated, so no object has the offset 0.
+//! and the span is 16 GB. The base is the start of the span, or 0 if the whole span lies below 16 GB: then a reference is
+//! its slot's word, shifted. The first granule of a span is never allocated, so no object has the offset 0.
 //!
 //! Tracing code is written once over [`SlotFormat`]. Mutators may race for a slot, and then either value is there. A
 //! store releases and a load acquires, so a thread that finds a reference finds the object as it was when it was
@@ -79,7 +80,7 @@ pub trait SlotFormat: Copy + Send + Sync + 'static {
     /// The largest span of a heap.
     const SPAN: usize;
 
-    /// Reads a slot of a heap that begins at `base`.
+    /// Reads a slot of a heap whose slots count from `base`.
     ///
     /// # Safety
     /// A slot of this format, aligned to its bytes, must lie at `at`.

@@ -99,7 +99,7 @@ impl Pieces {
         zero: Pointer(TAINT),
     };
 
-    /// Arrays with `first_n` bytes in the spine and arraylets of 2^`arraylet_shift` bytes, in a heap that begins at `base`
+    /// Arrays with `first_n` bytes in the spine and arraylets of 2^`arraylet_shift` bytes, in a heap whose slots count from `base`
     /// and has slots of `slot_bytes`; the zero arraylet lies at `zero`.
     pub fn new(
         first_n: usize,

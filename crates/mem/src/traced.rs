@@ -13,23 +13,59 @@
 use crate::Address;
 use crate::object_layout::{GRANULE, LENGTH, tailed_bytes};
 
-/// What a trace function calls for each slot.
+/// What visits the slot that a function of the embedder's names.
+type VisitSlot = unsafe extern "C" fn(*mut Visitor, *mut u8);
+/// What visits a base and the words that were derived from it: `count` places.
+type VisitDerived = unsafe extern "C" fn(*mut Visitor, *mut u8, *const *mut u8, usize);
+
+/// What a trace function calls for each slot, and a function that visits [roots](crate::root) for each root.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Visitor {
-    visit: unsafe extern "C" fn(*mut Visitor, *mut u8),
+    visit: VisitSlot,
+    slot: VisitSlot,
+    derived: VisitDerived,
 }
 
 impl Visitor {
-    /// Visits the slot at `slot`.
+    pub(crate) fn new(visit: VisitSlot, slot: VisitSlot, derived: VisitDerived) -> Visitor {
+        Visitor {
+            visit,
+            slot,
+            derived,
+        }
+    }
+
+    /// Visits the slot at `slot`: of an object, in the format of the heap's slots; a root, of 8 bytes.
     ///
     /// # Safety
-    /// The visitor was given to the running function, and a slot of its object lies there.
+    /// The visitor was given to the running function, and a slot of its object, or one of its roots, lies there.
     #[inline(always)]
     pub unsafe fn visit(visitor: *mut Visitor, slot: *mut u8) {
-        // SAFETY: the visitor was given to the running function, so it is alive, and a slot of its object lies there,
-        // as asked.
+        // SAFETY: the visitor was given to the running function, so it is alive, and a slot lies there, as asked.
         unsafe { ((*visitor).visit)(visitor, slot) };
+    }
+
+    /// Visits the slot at `slot`, a root in the format of the heap's slots.
+    ///
+    /// # Safety
+    /// As for [`Visitor::visit`].
+    #[inline(always)]
+    pub unsafe fn visit_slot(visitor: *mut Visitor, slot: *mut u8) {
+        // SAFETY: the visitor was given to the running function, so it is alive, and a slot lies there, as asked.
+        unsafe { ((*visitor).slot)(visitor, slot) };
+    }
+
+    /// Visits the root slot of 8 bytes at `base`, and keeps the words at `derived` at their offsets from it. A base is
+    /// visited once, with all that was derived from it.
+    ///
+    /// # Safety
+    /// The visitor was given to a running function that visits roots. The base holds a value, and if it refers to an
+    /// object, words of pointers into that object, or to its end, lie at the places.
+    #[inline(always)]
+    pub unsafe fn visit_derived(visitor: *mut Visitor, base: *mut u8, derived: &[*mut u8]) {
+        // SAFETY: the visitor was given to the running function, so it is alive; the places are as asked.
+        unsafe { ((*visitor).derived)(visitor, base, derived.as_ptr(), derived.len()) };
     }
 
     /// Runs `body` with a visitor that calls `visit`.
@@ -45,8 +81,14 @@ impl Visitor {
             // SAFETY: `with` below made the visitor as the first field of a `Calling<V>`, which lives until it returns.
             unsafe { ((*visitor.cast::<Calling<V>>()).visit)(Address::of(slot)) };
         }
+        unsafe extern "C" fn none(_: *mut Visitor, base: *mut u8, _: *const *mut u8, _: usize) {
+            panic!(
+                "a trace function visits a derived pointer of the base at {base:?}: objects have none, only roots are \
+                 derived"
+            );
+        }
         let mut calling = Calling {
-            visitor: Visitor { visit: call::<V> },
+            visitor: Visitor::new(call::<V>, call::<V>, none),
             visit,
         };
         body((&raw mut calling).cast());

@@ -1,21 +1,25 @@
 //! Types of precise objects: what the embedder registers, and the record that the collector reads of it.
 //!
 //! # Invariants
-//! - A record is written once, before its number is handed out, and never changes. Types are never forgotten as long
-//!   as the table lives.
+//! - A record is written before its number is handed out, and does not change as long as the type has an instance. A type
+//!   is unregistered when it has none, and when nobody will make one; then nobody reads its record, and its number may be
+//!   handed out again.
 //! - The table does not move, so a worker may read it while a mutator registers a type.
 
 extern crate alloc;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 use core::ptr::NonNull;
 
 use gleaner_base::sync::{AtomicU32, Ordering, RawLock, UnsafeCell};
 
+use crate::Address;
 use crate::growing::Growing;
 use crate::object_layout::{ELEMENTS, FIELDS, GRANULE, LEAST_BYTES, LENGTH};
 use crate::traced::{Size, Trace};
+use crate::type_data::TypeData;
 
 /// How many types a heap can have. The header has room for 2^24; the table is mapped in one piece.
 pub const MOST_TYPES: usize = 1 << 18;
@@ -156,6 +160,8 @@ pub(crate) const PRIMITIVES: u8 = 2;
 pub(crate) const GAP: u8 = 3;
 pub(crate) const TAILED: u8 = 4;
 pub(crate) const TRACED: u8 = 5;
+/// Of a type that was unregistered: a number that may be handed out again.
+pub(crate) const UNREGISTERED: u8 = 6;
 
 /// What the collector reads of a type: half a cache line.
 #[derive(Clone, Copy)]
@@ -211,6 +217,20 @@ impl Record {
         all.split_at(self.count as usize)
     }
 
+    /// Frees what the record leads to. Nobody reads the record afterwards.
+    fn drop_lists(&self) {
+        if self.offset_count() > 0 {
+            let offsets = self.offsets.cast_mut();
+            let list = core::ptr::slice_from_raw_parts_mut(offsets, self.offset_count());
+            // SAFETY: `register` made this box for this record alone.
+            drop(unsafe { Box::from_raw(list) });
+        }
+        if !self.traced.is_null() {
+            // SAFETY: `register` made this box for this record alone.
+            drop(unsafe { Box::from_raw(self.traced.cast_mut()) });
+        }
+    }
+
     /// The functions of a traced type.
     #[inline(always)]
     pub(crate) fn traced(&self) -> Option<&Traced> {
@@ -228,9 +248,13 @@ pub struct TypeTable {
     registering: RawLock,
     /// Where the records are.
     memory: UnsafeCell<Growing>,
+    /// The embedder's word of each type. Grown under `registering`.
+    data: TypeData,
+    /// Numbers of types that were unregistered. Protected by `registering`.
+    unregistered: UnsafeCell<Vec<TypeId>>,
 }
 
-// SAFETY: records below `count` are never written again, the others only under the lock.
+// SAFETY: records of types are not written while somebody reads them (see the invariants), all others under the lock.
 unsafe impl Sync for TypeTable {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for TypeTable {}
@@ -247,12 +271,18 @@ impl TypeTable {
             count: AtomicU32::new(2),
             registering: RawLock::new(),
             memory: UnsafeCell::new(memory),
+            data: TypeData::new(MOST_TYPES)?,
+            unregistered: UnsafeCell::new(Vec::new()),
         };
         let own = [(TypeId::GAP, GAP), (TypeId::FILLER, PRIMITIVES)];
         for (id, shape) in own {
             let record = Record::new(shape, 0);
             // SAFETY: both lie inside the mapping, and nobody else knows the table yet.
             unsafe { table.records.add(id.0 as usize).write(record) };
+            // SAFETY: nobody else knows the table yet, and the numbers ascend.
+            if !unsafe { table.data.add(id.0 as usize) } {
+                return None;
+            }
         }
         Some(table)
     }
@@ -273,13 +303,8 @@ impl TypeTable {
             record.bytes = 1;
         }
         self.registering.lock();
-        let number = self.count.load(Ordering::Relaxed);
-        let bytes = (number as usize + 1) * size_of::<Record>();
-        // SAFETY: `registering` is held, and `memory` is used under it only.
-        let fits = self
-            .memory
-            .with_mut(|memory| unsafe { &mut *memory }.grow_to(bytes));
-        if fits {
+        let room = self.room();
+        if let Some(number) = room {
             if !list.is_empty() {
                 record.offsets = Box::into_raw(list).cast();
             }
@@ -288,15 +313,84 @@ impl TypeTable {
             }
             // SAFETY: inside the mapping, not handed out yet, and the lock is held.
             unsafe { self.records.add(number as usize).write(record) };
-            self.count.store(number + 1, Ordering::Release);
+            if number == self.count.load(Ordering::Relaxed) {
+                self.count.store(number + 1, Ordering::Release);
+            }
         }
         self.registering.unlock();
-        fits.then_some(TypeId(number)).ok_or(TypeError::Full)
+        room.map(TypeId).ok_or(TypeError::Full)
+    }
+
+    /// With the lock held: the number of the next type, for whose record and word there is room.
+    fn room(&self) -> Option<u32> {
+        // SAFETY: `registering` is held, and the list is used under it only.
+        let free = self
+            .unregistered
+            .with_mut(|free| unsafe { &mut *free }.pop());
+        if let Some(TypeId(number)) = free {
+            return Some(number);
+        }
+        let number = self.count.load(Ordering::Relaxed);
+        let bytes = (number as usize + 1) * size_of::<Record>();
+        // SAFETY: `registering` is held, and `memory` is used under it only.
+        let fits = self
+            .memory
+            .with_mut(|memory| unsafe { &mut *memory }.grow_to(bytes))
+            // SAFETY: `registering` is held, and nobody was told the next number yet.
+            && unsafe { self.data.add(number as usize) };
+        fits.then_some(number)
+    }
+
+    /// Forgets a type, whose number may be that of another type from then on; false if it is not registered here.
+    ///
+    /// # Safety
+    /// No instance of the type is left, not even a dead one, and nobody makes one.
+    pub unsafe fn unregister(&self, id: TypeId) -> bool {
+        self.registering.lock();
+        let is_known = self.has(id);
+        if is_known {
+            // SAFETY: a record below `count`; the type has no instance, as asked, so nobody else uses the record.
+            let record = unsafe { &mut *self.records.add(id.0 as usize).as_ptr() };
+            record.drop_lists();
+            *record = Record::new(UNREGISTERED, 0);
+            // SAFETY: the word of a registered type was added.
+            unsafe { self.data.set(id.0 as usize, Address::NULL) };
+            // SAFETY: `registering` is held, and the list is used under it only.
+            self.unregistered
+                .with_mut(|free| unsafe { &mut *free }.push(id));
+        }
+        self.registering.unlock();
+        is_known
     }
 
     /// As [`TypeTable::register`], and if it is a type of arrays, they always lie in one piece.
     pub fn register_whole(&self, shape: Shape<'_>, slot_bytes: usize) -> Result<TypeId, TypeError> {
         self.add(shape, slot_bytes, true)
+    }
+
+    /// Whether the type was registered here: it is none of the collector's own.
+    pub fn has(&self, id: TypeId) -> bool {
+        // SAFETY: a number below the count has a record.
+        !id.is_filler() && id.0 < self.count() && unsafe { self.record(id) }.shape != UNREGISTERED
+    }
+
+    /// The embedder's word of a type, null before it was set; `None` of a type that is not registered here.
+    pub fn data(&self, id: TypeId) -> Option<Address> {
+        // SAFETY: the word of a registered type was added.
+        self.has(id)
+            .then(|| unsafe { self.data.get(id.0 as usize) })
+    }
+
+    /// Sets the embedder's word of a type; `None` if the type is not registered here.
+    pub fn set_data(&self, id: TypeId, data: Address) -> Option<()> {
+        // SAFETY: the word of a registered type was added.
+        self.has(id)
+            .then(|| unsafe { self.data.set(id.0 as usize, data) })
+    }
+
+    /// Where the words of the embedder lie: that of a type is the word at its number.
+    pub fn data_start(&self) -> Address {
+        self.data.start()
     }
 
     /// The logarithm of an element's bytes, and whether elements are slots, of a type whose arrays may be cut into pieces.
@@ -335,20 +429,8 @@ impl TypeTable {
 impl Drop for TypeTable {
     fn drop(&mut self) {
         for number in 0..self.count() {
-            // SAFETY: a record below `count`.
-            let record = unsafe { self.record(TypeId(number)) };
-            if record.offset_count() > 0 {
-                let list = core::ptr::slice_from_raw_parts_mut(
-                    record.offsets.cast_mut(),
-                    record.offset_count(),
-                );
-                // SAFETY: `register` made this box for this record alone.
-                drop(unsafe { Box::from_raw(list) });
-            }
-            if !record.traced.is_null() {
-                // SAFETY: `register` made this box for this record alone.
-                drop(unsafe { Box::from_raw(record.traced.cast_mut()) });
-            }
+            // SAFETY: a record below `count`, which nobody reads any more.
+            unsafe { self.record(TypeId(number)) }.drop_lists();
         }
     }
 }
@@ -470,5 +552,56 @@ mod tests {
         assert_eq!(table.count(), 2);
         assert_eq!(structure(24, &[8, 16]).unwrap().get(), 2);
         assert!(TypeError::Offset(12).to_string().contains("offset 12"));
+    }
+
+    #[test]
+    fn numbers_of_types_that_are_gone_are_used_again() {
+        let table = TypeTable::new().unwrap();
+        let structure = |references| {
+            let shape = Shape::Structure {
+                bytes: 32,
+                references,
+            };
+            table.register(shape, 8).unwrap()
+        };
+        let types = [structure(&[8]), structure(&[16]), structure(&[8, 24])];
+        table.set_data(types[1], Address::new(16)).unwrap();
+        // SAFETY: the table has no heap, so no type has an instance.
+        let unregister = |id| unsafe { table.unregister(id) };
+        assert!(unregister(types[1]));
+        assert!(!unregister(types[1]) && !unregister(TypeId::FILLER));
+        assert!(!unregister(TypeId::new(5)));
+        assert!(!table.has(types[1]) && table.data(types[1]).is_none());
+        assert!(table.has(types[0]) && table.has(types[2]));
+        let again = structure(&[24]);
+        assert_eq!(again, types[1]);
+        assert_eq!(table.data(again), Some(Address::NULL));
+        // SAFETY: a type of the table.
+        assert_eq!(unsafe { table.record(again) }.offsets().0, [24]);
+        assert_eq!(structure(&[]), TypeId::new(5));
+        assert_eq!(table.count(), 6);
+    }
+
+    #[test]
+    fn each_type_has_a_word_of_the_embedders() {
+        let table = TypeTable::new().unwrap();
+        let types: std::vec::Vec<TypeId> = (0..20_000)
+            .map(|_| table.register(Shape::References, 8).unwrap())
+            .collect();
+        let word = |id: TypeId| Address::new(id.get() as usize * 16);
+        for &id in &types {
+            assert_eq!(table.data(id), Some(Address::NULL));
+            assert_eq!(table.set_data(id, word(id)), Some(()));
+        }
+        for &id in &types {
+            assert_eq!(table.data(id), Some(word(id)));
+            let place = table.data_start().add(id.get() as usize * 8);
+            // SAFETY: the place of the word of a registered type.
+            assert_eq!(unsafe { place.ptr::<Address>().read() }, word(id));
+        }
+        let unknown = TypeId::new(types.len() as u32 + 2);
+        for id in [TypeId::GAP, TypeId::FILLER, unknown] {
+            assert_eq!((table.data(id), table.set_data(id, word(id))), (None, None));
+        }
     }
 }

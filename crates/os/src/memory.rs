@@ -93,6 +93,8 @@ pub enum NotMapped {
 /// What may be done with memory that is mapped at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
+    /// Nothing: its addresses are set aside, as by [`reserve`].
+    None,
     /// It is read, and reads as zero.
     Read,
     /// It is read and written.
@@ -105,6 +107,7 @@ pub enum Access {
 /// counts as new addresses, and may find them taken.
 pub fn map_at(start: NonNull<u8>, bytes: usize, access: Access) -> Result<(), NotMapped> {
     let (point, rights, data) = match access {
+        Access::None => (FaultPoint::ReserveMemory, libc::PROT_NONE, 0),
         Access::Read => (FaultPoint::ReserveMemory, libc::PROT_READ, 0),
         Access::Write => {
             let rights = libc::PROT_READ | libc::PROT_WRITE;

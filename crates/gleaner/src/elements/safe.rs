@@ -19,17 +19,21 @@ use crate::local::Local;
 use crate::scope::Scope;
 
 impl Scope<'_> {
-    /// Sets element `index` of an array of references to `new` if it is `expected`. The result is whether it was.
-    /// Mutators may race for the element. Like an allocation, this may collect, and it fails when there is no memory.
+    /// Sets reference `index` of a structure or of an array of references to `new` if it is `expected`. The result is
+    /// whether it was. Mutators may race for the reference. In an array this is like an allocation: it may collect, and
+    /// it fails when there is no memory.
     pub fn compare_exchange(
         &mut self,
-        array: Local<'_>,
+        object: Local<'_>,
         index: usize,
         expected: Local<'_>,
         new: Local<'_>,
     ) -> Result<bool, OutOfMemory> {
         let (expected, new) = (self.value(expected), self.value(new));
-        let object = self.references_of(array, "a compare-and-swap of", index, 1);
+        if let Some(done) = self.exchange_field(object, index, expected, new) {
+            return Ok(done);
+        }
+        let object = self.references_of(object, "a compare-and-swap of", index, 1);
         // SAFETY: an array of references that has this element; locals hold what fits, and a scope has only locals.
         let done = unsafe {
             self.mutator()

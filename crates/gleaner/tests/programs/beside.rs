@@ -132,7 +132,13 @@ impl<S: Source> Program<S> {
         (root, other, kind): (usize, usize, usize),
     ) -> Result<(), OutOfMemory> {
         match kind {
-            0..6 => {
+            0 => {
+                if let Some((held, handle)) = self.beside.handles.last_mut() {
+                    scope.set_handle(handle, roots[root]);
+                    *held = self.roots[root];
+                }
+            }
+            1..6 => {
                 self.make_room(|beside| &mut beside.handles);
                 let handle = scope.handle(roots[root]).unwrap();
                 self.beside.handles.push((self.roots[root], handle));

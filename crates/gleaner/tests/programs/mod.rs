@@ -12,6 +12,7 @@ mod arrays;
 mod beside;
 #[path = "../harness/bits.rs"]
 mod bits;
+mod globals;
 mod regions;
 mod shaped;
 mod shapes;

@@ -9,6 +9,7 @@ use std::thread;
 use gleaner::raw::Value;
 use gleaner::{Heap, Mutator};
 
+use super::globals::Globals;
 use super::{Did, Outcome, Program, Rarely, Rng, Source, Types};
 
 /// What happens while a mutator is in a blocking region.
@@ -75,7 +76,7 @@ fn blocking<R>(mutator: &mut Mutator, raw: bool, body: impl FnOnce() -> R) -> R 
 }
 
 impl<S: Source> Program<S> {
-    /// A region, and then a comparison. Two of the roots are also in a frame of their own.
+    /// A region, and then a comparison. Two of the roots are also in a frame of their own, and in roots of the heap.
     pub(super) fn region(
         &mut self,
         mutator: &mut Mutator,
@@ -100,6 +101,7 @@ impl<S: Source> Program<S> {
             rarely: self.rarely,
         };
         let kept = chosen.map(|root| roots[root].get());
+        let globals = Globals::register(mutator, kept);
         // SAFETY: what the roots hold.
         let outcome = unsafe {
             mutator.with_roots(kept, |mutator, kept| {
@@ -110,6 +112,13 @@ impl<S: Source> Program<S> {
                 outcome
             })
         };
+        for held in globals.unregister(mutator) {
+            assert_eq!(
+                held,
+                chosen.map(|root| roots[root].get()),
+                "a root of the heap differs"
+            );
+        }
         self.did(Did::Region(way));
         if self.nested {
             self.did(Did::Nested);

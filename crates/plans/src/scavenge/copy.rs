@@ -23,6 +23,7 @@ use gleaner_base::sync::{AtomicBool, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
 use gleaner_mem::object_bits::ObjectBits;
+use gleaner_mem::root::Root;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_mem::speculative::copy_words;
 use gleaner_spaces::precise::fragmented::Fragmented;
@@ -34,6 +35,7 @@ use super::edges::{slot_entry, slot_of};
 use super::locality::Locality;
 use super::nodes::segregated::Message;
 use super::roots::{Task, Tasks};
+use super::trace::derived::visit_base;
 use super::trace::{Item, Trace, WorkerState, scan_item};
 use super::waiting::{Keys, Nothing, Watch};
 use super::weak::Liveness;
@@ -396,22 +398,35 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         self.in_nursery(object) && !self.in_to_space(object) && !homes[local.node].iter().any(is_in)
     }
 
-    fn root(&self, local: &mut WorkerState, slot: Address) {
+    fn root(&self, local: &mut WorkerState, root: Root<'_>) {
+        match root {
+            Root::Value(slot) => self.root_value(local, slot),
+            Root::Slot(slot) => self.root_here::<F>(local, slot),
+            Root::Derived(base, derived) => {
+                visit_base(base, derived, |base| self.root_here::<Wide>(local, base));
+                self.heap.check_derived(base, derived);
+            }
+        }
+    }
+
+    /// A root slot of 8 bytes: in segregated spaces it may be another worker's.
+    fn root_value(&self, local: &mut WorkerState, slot: Address) {
         // SAFETY: root slots are wide, and their owner does not run.
         let object = unsafe { Wide::load(slot, Address::NULL) }.as_object();
         let is_elsewhere = object.is_some_and(|object| self.is_elsewhere(local, object));
         if !is_elsewhere || !local.send(Message::Root(slot)) {
-            self.root_here(local, slot);
+            self.root_here::<Wide>(local, slot);
         }
     }
 
-    fn root_here(&self, local: &mut WorkerState, slot: Address) {
-        // SAFETY: root slots are wide, and their owner does not run.
-        if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
+    fn root_here<S: SlotFormat>(&self, local: &mut WorkerState, slot: Address) {
+        let base = self.heap.model.base;
+        // SAFETY: the root slot has this format, and its owner does not run.
+        if let Some(object) = unsafe { S::load(slot, base) }.as_object() {
             let place = self.reach(local, object);
             if place != object {
-                // SAFETY: root slots are wide, and their owner does not run.
-                unsafe { Wide::store(slot, Address::NULL, Value::reference(place)) };
+                // SAFETY: the root slot has this format, and its owner does not run.
+                unsafe { S::store(slot, base, Value::reference(place)) };
             }
         }
     }
@@ -503,7 +518,7 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
     fn task(&self, local: &mut WorkerState, task: usize) {
         let heap = self.heap;
         match self.tasks.get(task) {
-            Task::Finalizers => heap.weak.visit_roots(|slot| self.root(local, slot)),
+            Task::Finalizers => heap.weak.visit_roots(|slot| self.root_value(local, slot)),
             Task::Strip(low, high) => heap
                 .cards
                 .take_dirty(low, high, |low, high| self.card(local, low, high)),
@@ -526,7 +541,7 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
             Task::Arraylets(strip) => {
                 heap.take_dirty_slots(strip, |slot| self.slot(local, slot, true));
             }
-            other => heap.visit_roots(other, |slot| self.root(local, slot)),
+            other => heap.visit_roots(other, |root| self.root(local, root)),
         }
     }
 
@@ -581,7 +596,7 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
     fn receive(&self, local: &mut WorkerState, message: Message) {
         match message {
             Message::Slot(slot, holder_is_old) => self.waited(local, slot, holder_is_old),
-            Message::Root(slot) => self.root_here(local, slot),
+            Message::Root(slot) => self.root_here::<Wide>(local, slot),
         }
     }
 

@@ -28,6 +28,7 @@ use super::checks::quarantine::Quarantine;
 use super::config::{Config, CreateError, LEAST_LIMIT, REGION_GRANULE};
 use super::handles::{self, Handles};
 use super::heap::Scavenge;
+use super::heap_roots::HeapRoots;
 use super::locality::{self, Locality};
 use super::mutator::RootVisitorPlace;
 use super::nodes::lockstep::Lockstep;
@@ -101,12 +102,13 @@ impl<F: SlotFormat> Scavenge<F> {
         config.limit = sizes.limit;
         config.workers = config.workers.clamp(1, gleaner_work::MAX_WORKERS);
         let span = sizes.span();
-        let reserved = reserve(&sizes)?;
+        let reserved = reserve::<F>(&sizes)?;
         let start = reserved.0;
         let base = Address::of(start.as_ptr());
+        let slot_base = slot_base::<F>(base, span);
         let begins = |kind| sizes.start(base, kind);
         let (old, eden) = (begins(Kind::Old), begins(Kind::Eden));
-        let pieces = pieces_of::<F>(&config, base, begins(Kind::Arraylets));
+        let pieces = pieces_of::<F>(&config, slot_base, begins(Kind::Arraylets));
         advise(&config, old, eden, begins(Kind::Large));
         let locality =
             Locality::new(&config, base, span).map_err(|()| need("its pages' nodes")())?;
@@ -114,15 +116,17 @@ impl<F: SlotFormat> Scavenge<F> {
         let types = TypeTable::new().ok_or_else(need("its types"))?;
         let engine = engine_of::<F>(&config, &pieces)?;
         let most_handles = handles::most_handles(config.limit);
+        let constants = BumpRegion::new(begins(Kind::Constants), sizes.constants);
         let pinned = BumpRegion::new(begins(Kind::Pinned), sizes.pinned);
         let mut heap = Box::new(Scavenge {
-            model: ObjectModel::new(types, base, pieces),
+            model: ObjectModel::new(types, slot_base, pieces),
             nursery: sizes.nursery(base),
             quarantine: Quarantine::new(&config),
             guard: Guard::default(),
             zeroing: Zeroing::new(&config, eden, sizes.range(Kind::Eden))
                 .ok_or_else(need("its blocks"))?,
             old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
+            constants,
             pinned: Tenured::new(pinned).ok_or_else(need("its blocks"))?,
             large: LargeObjects::new(begins(Kind::Large), sizes.large, sizes.as_used)
                 .ok_or_else(need("its large objects"))?,
@@ -138,6 +142,7 @@ impl<F: SlotFormat> Scavenge<F> {
             leading: None,
             ended: None,
             root_visitor: RootVisitorPlace::default(),
+            heap_roots: HeapRoots::new(F::BYTES),
             collecting: Collecting::new(State::new(&config, &sizes, engine, sums)),
             plan: Plan::new(base, span).ok_or_else(need("its compactor"))?,
             old_limit: AtomicUsize::new(sizes.limit - sizes.first_young()),
@@ -170,12 +175,13 @@ fn need(what: &'static str) -> impl Fn() -> CreateError {
 }
 
 /// The addresses of a heap; its spaces can be used.
-fn reserve(sizes: &Sizes) -> Result<Reserved, CreateError> {
+fn reserve<F: SlotFormat>(sizes: &Sizes) -> Result<Reserved, CreateError> {
     let span = sizes.span();
     if sizes.as_used {
         return map_apart(sizes.reserved(), span).ok_or_else(need("its addresses"));
     }
-    let reserved = memory::reserve(span, REGION_GRANULE).map(|start| Reserved(start, span));
+    let anywhere = || memory::reserve(span, REGION_GRANULE).map(|start| Reserved(start, span));
+    let reserved = reserve_low::<F>(span).or_else(anywhere);
     let reserved = reserved.ok_or_else(need("its addresses"))?;
     // SAFETY: the reservation is ours; the first pages stay without access.
     let is_usable =
@@ -186,12 +192,47 @@ fn reserve(sizes: &Sizes) -> Result<Reserved, CreateError> {
     }
 }
 
+/// The lowest address at which a heap is placed for the sake of its slots: what is below is left to the program, which may
+/// lie there itself.
+const LOWEST: usize = 256 << 20;
+/// How many places below the reach of slots are tried.
+const LOW_PLACES: usize = 16;
+
+/// Addresses that slots reach which count from 0, if such slots do not reach all addresses anyway and a place is free. The
+/// highest is tried first.
+fn reserve_low<F: SlotFormat>(span: usize) -> Option<Reserved> {
+    let reach = reach_from_null::<F>()?;
+    let places = (1..=LOW_PLACES).map_while(|number| reach.checked_sub(number * span));
+    for start in places.take_while(|&start| start >= LOWEST) {
+        let start = NonNull::new(Address::new(start).align_down(REGION_GRANULE).ptr())?;
+        match memory::map_at(start, span, Access::None) {
+            Ok(()) => return Some(Reserved(start, span)),
+            Err(NotMapped::Taken) => {}
+            Err(NotMapped::Refused) => return None,
+        }
+    }
+    None
+}
+
+/// Up to which address slots reach that count from 0; `None` if they reach all.
+fn reach_from_null<F: SlotFormat>() -> Option<usize> {
+    (F::BYTES < size_of::<usize>()).then_some(F::SPAN)
+}
+
+/// What slots count from: 0 if they reach the span from there, else the start of the span.
+fn slot_base<F: SlotFormat>(start: Address, span: usize) -> Address {
+    match reach_from_null::<F>() {
+        Some(reach) if start.word() + span <= reach => Address::NULL,
+        _ => start,
+    }
+}
+
 /// How arrays of the heap lie in pieces, if they do.
-fn pieces_of<F: SlotFormat>(config: &Config, base: Address, arraylets: Address) -> Pieces {
+fn pieces_of<F: SlotFormat>(config: &Config, slot_base: Address, arraylets: Address) -> Pieces {
     config.cutting.map_or(Pieces::WHOLE, |cutting| {
         let (first_n, shift) = (cutting.first_n, cutting.arraylet_shift);
         let zero = Arraylets::zero_of(arraylets);
-        let pieces = Pieces::new(first_n, shift, F::BYTES, base, zero);
+        let pieces = Pieces::new(first_n, shift, F::BYTES, slot_base, zero);
         match cutting.guard {
             true => pieces.in_guard_mode(),
             false => pieces,

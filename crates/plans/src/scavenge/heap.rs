@@ -16,6 +16,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_os::numa::Refusal;
 use gleaner_os::{log_file::LogFile, memory};
 use gleaner_spaces::precise::arraylets::Arraylets;
+use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::LargeObjects;
 use gleaner_spaces::precise::mark_compact::Plan;
 use gleaner_spaces::precise::nursery::Nursery;
@@ -29,6 +30,7 @@ use super::beside::Beside;
 use super::checks::quarantine::Quarantine;
 use super::config::{Config, LARGE_BYTES};
 use super::handles::Handles;
+use super::heap_roots::{HeapRoots, RootRange, RootRangeError};
 use super::locality::Locality;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use super::state::{State, Totals};
@@ -63,6 +65,8 @@ pub struct Scavenge<F> {
     pub zeroing: Zeroing,
     /// The old space.
     pub old: Tenured,
+    /// Objects that no collection looks at.
+    pub constants: BumpRegion,
     /// Small objects that may not move.
     pub pinned: Tenured,
     /// Objects of more than [`LARGE_BYTES`](super::LARGE_BYTES).
@@ -93,6 +97,8 @@ pub struct Scavenge<F> {
     /// for them from then on. Set before the heap is shared.
     pub ended: Option<Box<dyn Fn() -> Vec<NonNull<Mutator>> + Send + Sync>>,
     pub(super) root_visitor: RootVisitorPlace,
+    /// Roots of no mutator.
+    pub heap_roots: HeapRoots,
     /// See the invariants.
     pub(super) collecting: Collecting<State>,
     pub(super) plan: Plan,
@@ -251,6 +257,17 @@ impl<F: SlotFormat> Scavenge<F> {
             .with(&self.gate, |_| unsafe { self.root_visitor.set(visitor) });
     }
 
+    /// A mutator inside the gate: the slots of a range are roots of the heap from now on.
+    ///
+    /// # Safety
+    /// Until the range is removed, or the heap ends, such slots lie there, and hold valid values at every poll and
+    /// allocation of any mutator.
+    pub unsafe fn add_root_range(&self, range: RootRange) -> Result<(), RootRangeError> {
+        let (start, bytes) = self.reservation;
+        let start = Address::of(start.as_ptr()).word();
+        self.heap_roots.add(range, start..start + bytes)
+    }
+
     /// Which objects there are: of the old and the pinned space always, after marking of all.
     #[inline(always)]
     pub fn bits(&self) -> &ObjectBits {
@@ -282,18 +299,18 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old.holes() + self.pinned.holes()
     }
 
-    /// Bytes in use of the pinned and the large space, and of that of arraylets. Asked a few times in a collection: inline it
+    /// Bytes in use of constants, of the pinned and the large space, and of that of arraylets. Asked a few times in a collection: inline it
     /// would be there as often, for each format.
     #[inline(never)]
     pub(super) fn beside_used(&self) -> usize {
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::used);
-        self.pinned.region.used() + self.large.used() + arraylets
+        self.constants.used() + self.pinned.region.used() + self.large.used() + arraylets
     }
 
     /// Bytes of those that have memory.
     pub(super) fn beside_resident(&self) -> usize {
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::resident);
-        self.pinned.region.used() + self.large.resident() + arraylets
+        self.constants.used() + self.pinned.region.used() + self.large.resident() + arraylets
     }
 
     /// Gives memory of the large space and of that of arraylets back in which nothing lives, until it is `wanted` bytes or

@@ -8,8 +8,8 @@
 //!
 //! - `config`, `sizes`, `create`: how a heap is set up, the ranges of its spaces, and how it is made; `heap`: spaces and tables; `state`: what it
 //!   remembers from collection to collection
-//! - [`mutator`]: what a mutator has to itself, and `mutator_list`: all of them; [`allocate`]: buffers, large and pinned objects, and when to
-//!   collect; `beside`: the lock for what has no buffers
+//! - [`mutator`]: what a mutator has to itself, and `mutator_list`: all of them; [`heap_roots`]: roots of no mutator; [`allocate`]: buffers, large and pinned objects, [`constants`], and when to
+//!   collect; [`shrink`]: arrays that shrink in place; `beside`: the lock for what has no buffers
 //! - [`collect`]: a collection, step by step; [`old`]: the policies of the old generation; [`resize`]: the sizes of the generations afterwards; [`stop`]: how mutators
 //!   stop, attach, detach and fork ([`fork`]); [`decide`]: as pure functions, what is decided
 //! - [`trace`]: what the workers do in parallel: their stacks, [`roots`], [`mark`]ing, prefetched [`edges`]; [`copy`]:
@@ -20,7 +20,7 @@
 //! - [`weak`]: handles, weak references, finalizers and ephemerons
 //! - [`checks`]: what looks for mistakes: the invariants, and for embedders guards, the quarantine and a walk
 //!
-//! The spaces lie in ascending order: pinned, old, eden, survivors, large, arraylets. So one comparison tells what is surely old.
+//! The spaces lie in ascending order: constants, pinned, old, eden, survivors, large, arraylets. So one comparison tells what is surely old.
 //!
 //! # Invariants
 //! - `collecting` is held by a thread that stops the world, attaches or detaches; its holder is outside of the gate.
@@ -33,6 +33,7 @@ mod beside;
 pub mod checks;
 pub mod collect;
 mod config;
+pub mod constants;
 pub mod copy;
 mod create;
 mod crew_sizes;
@@ -40,12 +41,14 @@ pub mod decide;
 pub mod extent;
 pub mod fork;
 mod heap;
+pub mod heap_roots;
 pub mod mutator;
 mod mutator_list;
 pub mod nodes;
 pub mod old;
 mod outside;
 pub mod resize;
+pub mod shrink;
 mod sizes;
 mod state;
 pub mod stop;

@@ -7,8 +7,8 @@
 //! - The owner touches the record while it is inside the gate; the collector while the world is stopped. The poll word
 //!   is written by the stopper at any time. So nobody has an exclusive reference to a record that is attached: what
 //!   changes is in cells and atomics.
-//! - Slots of frames and locals, and those that the embedder's [`RootVisitor`] finds, hold wide values that are valid
-//!   at every poll and allocation.
+//! - Slots of frames and locals hold wide values that are valid at every poll and allocation. So do those that the
+//!   embedder's [`RootVisitor`] finds, each in the format in which it is visited.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,6 +17,7 @@ use core::ptr::{self, NonNull};
 
 use gleaner_base::sync::{AtomicU32, Ordering, model_size};
 use gleaner_mem::Address;
+use gleaner_mem::root::Root;
 use gleaner_mem::slot::Value;
 use gleaner_mem::spine::Pieces;
 use gleaner_mem::traced::Visitor;
@@ -65,8 +66,9 @@ pub struct Anchor {
     pub stack_pointer: usize,
 }
 
-/// A function of the embedder that knows a compiler's stack maps: `function(data, record, visitor)` visits each root
-/// slot in the compiled frames of a mutator, all of them wide.
+/// A function of the embedder that knows a compiler's stack maps: `function(data, record, visitor)` visits each root in
+/// the compiled frames of a mutator: slots of 8 bytes, slots in the heap's format, and bases with what was derived from
+/// them.
 ///
 /// It runs while the world is stopped, several times in a collection, and on several threads at once, each with another
 /// mutator. It keeps what [`traced`](gleaner_mem::traced) asks of trace functions: it allocates nothing, takes no lock
@@ -389,14 +391,14 @@ impl Mutator {
         self.free_local.set(self.first_local());
     }
 
-    /// Visits each root slot, all of them wide.
+    /// Visits each root.
     ///
     /// # Safety
     /// The mutator is stopped, or it is the caller; and nobody sets the heap's root visitor meanwhile.
-    pub unsafe fn visit_roots(&self, mut visit: impl FnMut(Address)) {
+    pub unsafe fn visit_roots(&self, mut visit: impl FnMut(Root<'_>)) {
         let mut local = self.first_local();
         while local < self.free_local.get() {
-            visit(local);
+            visit(Root::Value(local));
             local = local.add(size_of::<Value>());
         }
         let mut frame = self.frames.get();
@@ -409,7 +411,8 @@ impl Mutator {
                  which they were entered"
             );
             for index in 0..count {
-                visit(Frame::values(frame).add(index * size_of::<Value>()));
+                let slot = Frame::values(frame).add(index * size_of::<Value>());
+                visit(Root::Value(slot));
             }
             frame = previous;
         }
@@ -419,7 +422,7 @@ impl Mutator {
         // SAFETY: the heap outlives its mutators, and nobody sets the visitor meanwhile, as asked.
         if let Some(RootVisitor { function, data }) = unsafe { *place.as_ref().0.get() } {
             // SAFETY: the function keeps what [`RootVisitor`] asks, and what `data` leads to outlives the heap.
-            Visitor::with(visit, |visitor| unsafe { function(data, self, visitor) });
+            Visitor::with_roots(visit, |visitor| unsafe { function(data, self, visitor) });
         }
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Sizes {
     pub limit: usize,
     /// Eden and a survivor space, at first.
     first: (usize, usize),
+    /// What addresses are left for, and 0 if none are.
+    pub constants: usize,
     pub pinned: usize,
     pub old: usize,
     pub eden: usize,
@@ -107,7 +109,9 @@ impl Sizes {
         if config.options.resize {
             sizes = sizes.changing(most);
         }
-        sizes.with_large(range, if least.as_used { reach } else { most })
+        sizes = sizes.with_large(range, if least.as_used { reach } else { most });
+        sizes.constants = round(limit / 8).min(round_down(most.saturating_sub(sizes.reserved())));
+        sizes
     }
 
     fn too_large(config: &Config, reach: usize, asked: usize, ranges: usize) -> CreateError {
@@ -174,6 +178,7 @@ impl Sizes {
         Ok(Sizes {
             limit: young + round(limit - young),
             first: (eden, survivor),
+            constants: 0,
             pinned: round((limit - young) / 4),
             old: round(limit - young),
             eden,
@@ -216,6 +221,7 @@ impl Sizes {
     pub fn range(&self, kind: Kind) -> usize {
         let fragments = self.cut.nodes * self.turns;
         match kind {
+            Kind::Constants => self.constants,
             Kind::Pinned => self.pinned,
             Kind::Old => self.old,
             Kind::Eden => fragments * self.eden,

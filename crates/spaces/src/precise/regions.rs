@@ -1,5 +1,5 @@
-//! The regions of a precise heap, in the order of their addresses: pinned, old, eden, the two survivor spaces, large,
-//! arraylets.
+//! The regions of a precise heap, in the order of their addresses: constants, pinned, old, eden, the two survivor spaces,
+//! large, arraylets. Constants are in no list: nothing that loops over regions looks at them.
 //!
 //! Each space of the nursery has a fragment for each memory node, one above the other; every other space is one region.
 //! All loops over regions run from one list. In this order "surely old", "in the nursery" and "in the to-space" are one
@@ -17,6 +17,8 @@ pub const MOST_REGIONS: usize = 2 + 3 * MOST_NODES;
 /// What a region holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
+    /// Objects that never move and never die, and that refer to none that do.
+    Constants,
     /// Small objects that never move.
     Pinned,
     /// What was promoted.
@@ -33,7 +35,8 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, in the order of their addresses.
-    pub const ALL: [Kind; 7] = [
+    pub const ALL: [Kind; 8] = [
+        Kind::Constants,
         Kind::Pinned,
         Kind::Old,
         Kind::Eden,
@@ -48,6 +51,7 @@ impl Kind {
     /// The name of the kind, for messages.
     pub fn name(self) -> &'static str {
         match self {
+            Kind::Constants => "constants",
             Kind::Pinned => "pinned",
             Kind::Old => "old",
             Kind::Eden => "eden",

@@ -125,9 +125,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 zero::fill(object.add(FIELDS), bytes - FIELDS, pattern << 32 | pattern);
             }
             if guarded {
-                let guard = object.add(bytes);
-                header::store(guard, Header::fresh(TypeId::FILLER));
-                guard.add(8).store(GUARD);
+                write_guard(object.add(bytes));
             }
         }
         mutator.last.set(Last {
@@ -136,6 +134,33 @@ impl<F: SlotFormat> Scavenge<F> {
             unwritten,
             guarded,
         });
+    }
+
+    /// An object of `bytes` bytes has only `left` of them from now on. If a guard is behind it, the guard moves along; how
+    /// many bytes it has, or 0.
+    ///
+    /// # Safety
+    /// The bytes from `left` to `bytes` and the guard behind them are nobody else's.
+    pub(super) unsafe fn move_guard(
+        &self,
+        mutator: &Mutator,
+        object: Address,
+        bytes: usize,
+        left: usize,
+    ) -> usize {
+        let last = mutator.last.get();
+        if last.object == object {
+            mutator.last.set(Last {
+                bytes: left,
+                ..last
+            });
+        }
+        if !self.in_nursery(object) || !is_guard(object.add(bytes)) {
+            return 0;
+        }
+        // SAFETY: the tail and the guard are nobody else's, as asked; a guard has room where both were.
+        unsafe { write_guard(object.add(left)) };
+        GUARD_BYTES
     }
 
     /// Looks at what a mutator allocated last: its owner, or the leader of a stopped world.
@@ -255,6 +280,25 @@ impl<F: SlotFormat> Scavenge<F> {
                 );
             }
         });
+    }
+}
+
+/// # Safety
+/// The memory is of the heap, and nobody else uses it.
+unsafe fn write_guard(guard: Address) {
+    // SAFETY: memory of the heap that nobody else uses, as asked.
+    unsafe {
+        header::store(guard, Header::fresh(TypeId::FILLER));
+        guard.add(8).store(GUARD);
+    }
+}
+
+/// Whether a guard lies at an address of the nursery.
+fn is_guard(at: Address) -> bool {
+    // SAFETY: the callers ask about the end of an object of eden, behind which memory of the heap is.
+    unsafe {
+        header::load(at, Ordering::Relaxed) == Header::fresh(TypeId::FILLER)
+            && at.add(8).load() == GUARD
     }
 }
 

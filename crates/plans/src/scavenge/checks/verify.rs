@@ -24,6 +24,7 @@ use gleaner_mem::Address;
 use gleaner_mem::header::Header;
 use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::object_model::ELEMENTS;
+use gleaner_mem::root::Root;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::regions::Regions;
 
@@ -167,6 +168,13 @@ impl<F: SlotFormat> Verifier<'_, F> {
                 return;
             };
             self.require_object(referent, space, slot, header);
+            self.require(
+                !heap.is_constant(object) || heap.never_moves(referent),
+                "a slot of a constant refers to an object that never moves",
+                space,
+                slot,
+                header,
+            );
             if is_old && heap.is_young(referent) {
                 let dirty = heap.cards.is_dirty(slot);
                 self.require(
@@ -242,11 +250,13 @@ impl<F: SlotFormat> Verifier<'_, F> {
     }
 
     fn verify_roots(&self, world: &WorldStopped<'_>) {
-        let check = |slot: Address| {
-            // SAFETY: root slots are wide, and their owner does not run.
-            if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
-                let header = Header::forwarded_to(Address::NULL);
-                self.require_object(object, "roots", slot, header);
+        let value = |slot: Address| self.verify_root::<Wide>(slot);
+        let check = |root: Root<'_>| match root {
+            Root::Value(slot) => value(slot),
+            Root::Slot(slot) => self.verify_root::<F>(slot),
+            Root::Derived(base, derived) => {
+                value(base);
+                self.heap.check_derived(base, derived);
             }
         };
         for mutator in self.state.mutators.stopped(world).iter() {
@@ -254,8 +264,17 @@ impl<F: SlotFormat> Verifier<'_, F> {
             unsafe { mutator.visit_roots(check) };
         }
         let heap = self.heap;
-        heap.weak.visit_all(check);
-        (0..heap.handles.prepare()).for_each(|number| check(heap.handles.slot(number as u32)));
+        heap.weak.visit_all(value);
+        heap.heap_roots.visit_all(check);
+        (0..heap.handles.prepare()).for_each(|number| value(heap.handles.slot(number as u32)));
+    }
+
+    fn verify_root<S: SlotFormat>(&self, slot: Address) {
+        // SAFETY: the root slot has this format, and its owner does not run.
+        if let Some(object) = unsafe { S::load(slot, self.heap.model.base) }.as_object() {
+            let header = Header::forwarded_to(Address::NULL);
+            self.require_object(object, "roots", slot, header);
+        }
     }
 
     /// The slot at `slot` refers to `referent`.
@@ -274,6 +293,11 @@ impl<F: SlotFormat> Verifier<'_, F> {
 
     fn is_object(&self, at: Address) -> bool {
         let heap = self.heap;
+        if heap.is_constant(at) {
+            return at.word().is_multiple_of(8)
+                && at >= heap.constants.start()
+                && at < heap.constants.top();
+        }
         if heap.large.contains(at) {
             return heap.large.is_object(at)
                 && (self.edge != Edge::Marked || heap.bits().is_marked(at));

@@ -57,6 +57,12 @@ impl<F: SlotFormat> Scavenge<F> {
         edge: Edge,
         visit: &mut dyn FnMut(&Found),
     ) {
+        let constants = Region {
+            kind: Kind::Constants,
+            node: 0,
+            space: &self.constants,
+        };
+        self.walk_from_start(edge, &constants, visit);
         for region in self.regions().iter() {
             match edge {
                 _ if !region.kind.is_nursery() => self.walk_bits(edge, region, visit),

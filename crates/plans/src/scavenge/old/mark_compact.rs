@@ -11,6 +11,7 @@ use gleaner_mem::Address;
 use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::WORD_BYTES;
+use gleaner_mem::root::Root;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_spaces::precise::large_objects::Generation;
 use gleaner_spaces::precise::mark_compact::{Planned, Segments};
@@ -18,6 +19,7 @@ use gleaner_spaces::precise::regions::{Kind, Regions};
 
 use super::generation::OldGeneration;
 use crate::scavenge::roots::{Task, Tasks};
+use crate::scavenge::trace::derived::visit_base;
 use crate::scavenge::trace::{Item, Trace, WorkerState};
 use crate::scavenge::walk::Edge;
 use crate::scavenge::{Scavenge, State};
@@ -107,12 +109,23 @@ impl<F: SlotFormat> Updating<'_, F> {
         }
     }
 
-    fn root(&self, slot: Address) {
-        // SAFETY: root slots are wide, and their owner does not run.
+    fn root(&self, root: Root<'_>) {
+        match root {
+            Root::Value(slot) => self.root_slot::<Wide>(slot),
+            Root::Slot(slot) => self.root_slot::<F>(slot),
+            Root::Derived(base, derived) => {
+                visit_base(base, derived, |base| self.root_slot::<Wide>(base));
+            }
+        }
+    }
+
+    fn root_slot<S: SlotFormat>(&self, slot: Address) {
+        let base = self.heap.model.base;
+        // SAFETY: the root slot has this format, and its owner does not run.
         unsafe {
-            if let Some(object) = Wide::load(slot, Address::NULL).as_object() {
+            if let Some(object) = S::load(slot, base).as_object() {
                 let place = self.new_address(object);
-                Wide::store(slot, Address::NULL, Value::reference(place));
+                S::store(slot, base, Value::reference(place));
             }
         }
     }
@@ -123,7 +136,7 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
         let heap = self.heap;
         match self.tasks.get(task) {
             // What is weak lives by now, or was cleared.
-            Task::Finalizers => heap.weak.visit_all(|slot| self.root(slot)),
+            Task::Finalizers => heap.weak.visit_all(|slot| self.root(Root::Value(slot))),
             Task::Strip(low, high) => {
                 for word in heap.bits().word_of(low)..heap.bits().word_of(high) {
                     heap.bits()
@@ -150,7 +163,7 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
                     }
                 }
             }
-            other => heap.visit_roots(other, |slot| self.root(slot)),
+            other => heap.visit_roots(other, |root| self.root(root)),
         }
     }
 

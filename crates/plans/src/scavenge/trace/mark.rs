@@ -11,6 +11,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
+use gleaner_mem::root::Root;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::large_objects::{Fate, Generation};
 use gleaner_spaces::precise::tenured::BlockBuffer;
@@ -28,6 +29,8 @@ use crate::shared::record::Record;
 struct Marking<'a, F: SlotFormat, W> {
     heap: &'a Scavenge<F>,
     marks: &'a ObjectBits,
+    /// What is below is a constant, which is not marked.
+    lowest: Address,
     roots: Tasks<'a>,
     /// Whether objects wait until the cache has them.
     edges: bool,
@@ -38,7 +41,7 @@ struct Marking<'a, F: SlotFormat, W> {
 impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
     #[inline(always)]
     fn edge(&self, local: &mut WorkerState, object: Address) {
-        if !self.edges || !local.is_busy() {
+        if !self.edges || !local.is_busy() || object < self.lowest {
             return self.object(local, object);
         }
         object.prefetch();
@@ -51,7 +54,7 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
     #[inline(always)]
     fn object(&self, local: &mut WorkerState, object: Address) {
         let heap = self.heap;
-        if !self.marks.mark(object) {
+        if object < self.lowest || !self.marks.mark(object) {
             return;
         }
         // SAFETY: references lead to objects; the worker that marked one is the only one that changes its header.
@@ -71,9 +74,20 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
         self.watch.won(local, object);
     }
 
-    fn root(&self, local: &mut WorkerState, slot: Address) {
-        // SAFETY: root slots are wide, and their owner does not run.
-        if let Some(object) = unsafe { Wide::load(slot, Address::NULL) }.as_object() {
+    fn root(&self, local: &mut WorkerState, root: Root<'_>) {
+        match root {
+            Root::Value(slot) => self.root_slot::<Wide>(local, slot),
+            Root::Slot(slot) => self.root_slot::<F>(local, slot),
+            Root::Derived(base, derived) => {
+                self.root_slot::<Wide>(local, base);
+                self.heap.check_derived(base, derived);
+            }
+        }
+    }
+
+    fn root_slot<S: SlotFormat>(&self, local: &mut WorkerState, slot: Address) {
+        // SAFETY: the root slot has this format, and its owner does not run.
+        if let Some(object) = unsafe { S::load(slot, self.heap.model.base) }.as_object() {
             self.object(local, object);
         }
     }
@@ -81,7 +95,7 @@ impl<F: SlotFormat, W: Watch> Marking<'_, F, W> {
 
 impl<F: SlotFormat, W: Watch> Liveness for Marking<'_, F, W> {
     fn place(&self, object: Address) -> Option<Address> {
-        self.marks.is_marked(object).then_some(object)
+        (object < self.lowest || self.marks.is_marked(object)).then_some(object)
     }
 
     fn keep(&self, local: &mut WorkerState, object: Address) -> Address {
@@ -92,9 +106,9 @@ impl<F: SlotFormat, W: Watch> Liveness for Marking<'_, F, W> {
 
 impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
     fn task(&self, local: &mut WorkerState, task: usize) {
-        let visit = |slot| self.root(local, slot);
+        let mut visit = |root: Root<'_>| self.root(local, root);
         match self.roots.get(task) {
-            Task::Finalizers => self.heap.weak.visit_roots(visit),
+            Task::Finalizers => self.heap.weak.visit_roots(|slot| visit(Root::Value(slot))),
             other => self.heap.visit_roots(other, visit),
         }
     }
@@ -163,6 +177,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let marking = Marking {
             heap: self,
             marks,
+            lowest: self.constants.end(),
             roots: Tasks::of_roots(self, &state.mutators, world),
             edges: self.config.options.prefetch == Prefetch::Edges,
             watch: Nothing,
@@ -175,6 +190,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let marking = Marking {
             heap: self,
             marks,
+            lowest: marking.lowest,
             roots: marking.roots,
             edges: marking.edges,
             watch: Keys(waiting.as_ref()),

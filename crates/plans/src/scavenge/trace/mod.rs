@@ -10,6 +10,7 @@
 //!
 //! Each worker runs this on its own [`WorkerState`]; the leader makes and reads the states between phases.
 
+pub(in crate::scavenge) mod derived;
 pub mod edges;
 pub(super) mod grey;
 pub mod mark;

@@ -6,22 +6,28 @@ use core::ops::Range;
 use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
 use gleaner_mem::cards::CARD_BYTES;
+use gleaner_mem::root::Root;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::regions::{MOST_REGIONS, Region};
 
 use crate::scavenge::Scavenge;
 use crate::scavenge::handles::TASK_HANDLES;
+use crate::scavenge::heap_roots::TASK_SLOTS;
 use crate::scavenge::mutator::Mutator;
 use crate::scavenge::mutator_list::{MutatorList, Stopped};
 
 /// Bytes of a space that are one task.
 pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
 
-/// The tasks: a mutator each, the ready finalizers, pieces of the handle table, strips of regions, strips of large
-/// objects and of the space of arraylets.
+/// The tasks: a mutator each, the ready finalizers, pieces of the handle table and of the heap's root ranges, parts of
+/// its root visitor, strips of regions, strips of large objects and of the space of arraylets.
 pub struct Tasks<'a> {
     mutators: Stopped<'a>,
     handles: usize,
+    /// Slots of root ranges.
+    root_slots: usize,
+    /// Parts of the heap's root visitor.
+    root_parts: usize,
     /// Ranges that are cut into strips, as (low, high).
     ranges: [(Address, Address); MOST_REGIONS],
     /// How many of them.
@@ -40,6 +46,10 @@ pub enum Task<'a> {
     Finalizers,
     /// Handles of these numbers.
     Handles(Range<usize>),
+    /// Slots of root ranges with these numbers.
+    RootSlots(Range<usize>),
+    /// The part of the heap's root visitor with this number.
+    RootPart(usize),
     /// Whole cards of a region.
     Strip(Address, Address),
     /// The strip of a large object with this number.
@@ -58,9 +68,12 @@ impl<'a> Tasks<'a> {
         mutators: &'a MutatorList,
         world: &'a WorldStopped<'_>,
     ) -> Tasks<'a> {
+        let (root_slots, root_parts) = heap.heap_roots.count();
         Tasks {
             mutators: mutators.stopped(world),
             handles: heap.handles.prepare(),
+            root_slots,
+            root_parts,
             ranges: [(Address::NULL, Address::NULL); MOST_REGIONS],
             regions: 0,
             large: 0,
@@ -102,10 +115,15 @@ impl<'a> Tasks<'a> {
         self.handles.div_ceil(TASK_HANDLES)
     }
 
+    fn slot_tasks(&self) -> usize {
+        self.root_slots.div_ceil(TASK_SLOTS)
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         let strips: usize = self.ranges().iter().map(|&range| Self::strips(range)).sum();
-        self.mutators.len() + 1 + self.handle_tasks() + strips + self.large + self.arraylets
+        let heap_wide = self.handle_tasks() + self.slot_tasks() + self.root_parts;
+        self.mutators.len() + 1 + heap_wide + strips + self.large + self.arraylets
     }
 
     /// The task of that number.
@@ -118,10 +136,17 @@ impl<'a> Tasks<'a> {
         }
         let mut task = task - self.mutators.len() - 1;
         if task < self.handle_tasks() {
-            let first = task * TASK_HANDLES;
-            return Task::Handles(first..(first + TASK_HANDLES).min(self.handles));
+            return Task::Handles(piece(task, TASK_HANDLES, self.handles));
         }
         task -= self.handle_tasks();
+        if task < self.slot_tasks() {
+            return Task::RootSlots(piece(task, TASK_SLOTS, self.root_slots));
+        }
+        task -= self.slot_tasks();
+        if task < self.root_parts {
+            return Task::RootPart(task);
+        }
+        task -= self.root_parts;
         for &range in self.ranges() {
             let strips = Self::strips(range);
             if task < strips {
@@ -138,16 +163,24 @@ impl<'a> Tasks<'a> {
     }
 }
 
+/// The numbers of a task that has `size` of `all`.
+fn piece(task: usize, size: usize, all: usize) -> Range<usize> {
+    let first = task * size;
+    first..(first + size).min(all)
+}
+
 impl<F: SlotFormat> Scavenge<F> {
-    /// Visits the root slots of a task, all wide; `Finalizers` and strips have none here.
-    pub(in crate::scavenge) fn visit_roots(&self, task: Task<'_>, mut visit: impl FnMut(Address)) {
+    /// Visits the roots of a task; `Finalizers` and strips have none here.
+    pub(in crate::scavenge) fn visit_roots(&self, task: Task<'_>, mut visit: impl FnMut(Root<'_>)) {
         match task {
             // SAFETY: a task is made of a mutator that does not run, and the root visitor is set by the holder of `collecting`,
             // which the leader is.
             Task::Mutator(mutator) => unsafe { mutator.visit_roots(visit) },
             Task::Handles(numbers) => {
-                numbers.for_each(|number| visit(self.handles.slot(number as u32)))
+                numbers.for_each(|number| visit(Root::Value(self.handles.slot(number as u32))))
             }
+            Task::RootSlots(numbers) => self.heap_roots.visit_slots(numbers, visit),
+            Task::RootPart(part) => self.heap_roots.visit_part(part, visit),
             Task::Finalizers | Task::Strip(..) | Task::Large(_) | Task::Arraylets(_) => {}
         }
     }

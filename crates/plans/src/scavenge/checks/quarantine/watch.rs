@@ -85,7 +85,7 @@ unsafe fn describe<F: SlotFormat>(owner: *const (), access: Access, out: &mut dy
     let Some(place) = heap.evacuated(Address::new(address)) else {
         return false;
     };
-    let base = heap.model.base.word();
+    let base = heap.reservation.0.as_ptr().addr();
     writeln!(
         out,
         "gleaner: a stale reference was used: address {address:#x} of the heap at {base:#x}: {place}"

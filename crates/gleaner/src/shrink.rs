@@ -1,0 +1,23 @@
+//! Arrays that shrink in place. Only the raw layer has them: where a scope of another thread uses the array, a check of an
+//! index and the access are two steps, between which the array must not shrink.
+
+use gleaner_mem::Address;
+
+use crate::body::with_heap;
+use crate::mutator::Mutator;
+
+impl Mutator {
+    /// Makes an array, or another object with a length, have only its first `length` elements. The object stays where it
+    /// is. Its other elements are gone, and collections make use of their memory; the pages of a large object are given
+    /// back to the system. This does not collect. The result is false if the array lies in pieces: then it has its length
+    /// still. It panics if the object has no length, or fewer elements.
+    ///
+    /// # Safety
+    /// `object` is a valid reference. No cursor or window shows the elements that go, and no other thread uses them.
+    pub unsafe fn shrink_raw(&mut self, object: Address, length: u32) -> bool {
+        self.assert_may_collect("an array shrinks");
+        let record = self.record();
+        // SAFETY: a valid reference, and nobody uses what goes, as the caller promises; the mutator is inside the gate.
+        with_heap!(&self.shared.kind, heap => unsafe { heap.shrink(record, object, length) })
+    }
+}
