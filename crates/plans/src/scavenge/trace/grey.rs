@@ -28,8 +28,9 @@ use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::memory;
 use gleaner_work::Deque;
 
-/// Items of a segment.
-pub(in crate::scavenge) const SEGMENT_ITEMS: usize = 4094;
+/// Items of a segment: so many objects of two or three references, with their old places, are in the second cache
+/// together.
+pub(in crate::scavenge) const SEGMENT_ITEMS: usize = 509;
 /// The most items that are moved to the deque at once.
 const MOST_SHARED: usize = 256;
 /// With fewer items on its stack a worker shares nothing.
@@ -71,7 +72,7 @@ impl Item {
     }
 }
 
-/// A piece of a stack: 32 KB.
+/// A piece of a stack: 4 KB.
 #[repr(C)]
 struct Segment {
     previous: *mut Segment,
