@@ -131,9 +131,7 @@ impl Expander<'_, '_> {
             if !scope.is_null(rest) {
                 return Err("a form is no list".into());
             }
-            while self.scheme.take(scope, reversed, form) {
-                self.scheme.cons(scope, form, rest, rest)?;
-            }
+            self.scheme.reverse_onto(scope, reversed, rest)?;
             self.put(scope, op, rest, into)
         })
     }
@@ -338,9 +336,7 @@ impl Expander<'_, '_> {
     ) -> Done {
         scope.nested(|scope| {
             let (binding, part, reversed) = (scope.null(), scope.null(), scope.null());
-            while self.scheme.take(scope, bindings, binding) {
-                self.scheme.cons(scope, binding, reversed, reversed)?;
-            }
+            self.scheme.reverse_onto(scope, bindings, reversed)?;
             while self.scheme.take(scope, reversed, binding) {
                 self.scheme.car(scope, binding, part)?;
                 self.scheme.cons(scope, part, names, names)?;

@@ -295,11 +295,9 @@ impl<'s, 'r, 'm> Machine<'s, 'r, 'm> {
         values: Local<'_>,
     ) -> Result<Step, Failure> {
         if scope.is_null(operands) {
-            let (value, rest, all) = (scope.null(), scope.null(), scope.null());
+            let (rest, all) = (scope.null(), scope.null());
             scope.assign(rest, values);
-            while self.scheme.take(scope, rest, value) {
-                self.scheme.cons(scope, value, all, all)?;
-            }
+            self.scheme.reverse_onto(scope, rest, all)?;
             if !self.scheme.take(scope, all, self.function) {
                 return Err("a call of nothing".into());
             }

@@ -206,6 +206,17 @@ impl<'r> Scheme<'r> {
         is_pair
     }
 
+    /// Puts the elements of a list in reverse before `rest`; the list is used up.
+    pub fn reverse_onto(&self, scope: &mut Scope<'_>, list: Local<'_>, rest: Local<'_>) -> Done {
+        scope.nested(|scope| {
+            let first = scope.null();
+            while self.take(scope, list, first) {
+                self.cons(scope, first, rest, rest)?;
+            }
+            Ok(())
+        })
+    }
+
     // ---- objects in general ----
 
     /// Makes an object of a structure with these fields.

@@ -101,9 +101,7 @@ impl<'t> Reader<'t> {
             return Err("more than one value behind a dot".into());
         }
         self.text.next();
-        while scheme.take(scope, reversed, value) {
-            scheme.cons(scope, value, rest, rest)?;
-        }
+        scheme.reverse_onto(scope, reversed, rest)?;
         scope.assign(into, rest);
         Ok(())
     }
