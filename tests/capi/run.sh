@@ -3,9 +3,9 @@
 #
 #   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
 #
-# The cases of embed.c, threads.c, fork.c, mistakes.c, quarantine.c, guard.c and arrays.c, as C with the shared library and as C++
-# with the static one; the same with arrays in pieces, and compiled for some heaps only; then examples/lisp.c under every
-# setup, whose output must be the same, and examples/scheme with its programs;
+# The cases of embed.c, contracts.c, threads.c, fork.c, mistakes.c, quarantine.c, guard.c and arrays.c, as C with the
+# shared library and as C++ with the static one; the same with arrays in pieces, and compiled for some heaps only; then
+# examples/lisp.c under every setup, whose output must be the same, and examples/scheme with its programs;
 # then the same example from what `make install` leaves, as pkg-config says, and
 # that `make uninstall` leaves nothing. The last line is "N passed, N failed".
 
@@ -49,7 +49,7 @@ count() {
 }
 
 # The functions of these programs have names at run time (-rdynamic): reports of guard mode say them.
-programs=(embed elements threads fork mistakes quarantine guard)
+programs=(embed elements threads fork mistakes quarantine guard contracts)
 for name in "${programs[@]}" arrays array_heaps; do
     source=tests/capi/$name.c
     gcc -std=gnu11 "${flags[@]}" -rdynamic "$source" -o "$out/$name" -L"$out" -lgleaner -pthread
@@ -76,6 +76,17 @@ known() { # known NAME MACRO... : what the code is compiled for; and the environ
         count "$program-$name" env GLEANER_OPTIONS="$options" "$out/$program-$name"
     done
 }
+# What the header refuses to be compiled with.
+for macros in "-DGLEANER_ARRAYS_WHOLE -DGLEANER_FIRST_N=64" -DGLEANER_FIRST_N=100 -DGLEANER_FIRST_N=32 \
+    -DGLEANER_FIRST_N=524288; do
+    # shellcheck disable=SC2086
+    if said=$(gcc -std=gnu11 "${flags[@]}" $macros -fsyntax-only tests/capi/embed.c 2>&1) ||
+        [[ $said != *"#error"*GLEANER_FIRST_N* ]]; then
+        report FAILED "the header refuses $macros"
+    else
+        report ok "the header refuses $macros"
+    fi
+done
 known debug verify=edges -DGLEANER_DEBUG
 known whole verify=edges -DGLEANER_ARRAYS_WHOLE
 known whole-debug verify=edges -DGLEANER_ARRAYS_WHOLE -DGLEANER_DEBUG
