@@ -293,7 +293,7 @@ impl Expander<'_, '_> {
     }
 
     fn is_else(&self, scope: &mut Scope<'_>, test: Local<'_>) -> bool {
-        scope.is_a(test, self.scheme.types.symbol) && self.scheme.text(scope, test) == "else"
+        scope.is_a(test, self.scheme.types.symbol) && self.scheme.name(scope, test) == "else"
     }
 
     /// `(((NAME FORM) ...) . BODY)`: a call of a lambda. `(LOOP ((NAME FORM) ...) . BODY)`: a call of a lambda that a

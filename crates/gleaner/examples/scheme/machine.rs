@@ -6,7 +6,7 @@
 use gleaner::{Local, Scope};
 
 use crate::expander::{OPS, Op};
-use crate::objects::{Done, Failure, Scheme, bytes};
+use crate::objects::{Done, Failure, Scheme};
 use crate::primitives::{Body, Control, PRIMITIVES};
 
 /// What a frame does with the value that it is given.
@@ -100,7 +100,7 @@ impl<'s, 'r, 'm> Machine<'s, 'r, 'm> {
             self.arguments,
             self.frame,
         ] {
-            self.scheme.clear(scope, register);
+            scope.assign_null(register);
         }
     }
 
@@ -127,19 +127,22 @@ impl<'s, 'r, 'm> Machine<'s, 'r, 'm> {
 
     fn push(&self, scope: &mut Scope<'_>, kind: Kind, one: Local<'_>, two: Local<'_>) -> Done {
         let fields = [one, two, self.environment, self.frame];
-        let kind = bytes(kind as usize);
+        let of = self.scheme.types.frame;
         self.scheme
-            .make(scope, self.scheme.types.frame, &fields, &kind, self.frame)
+            .make(scope, of, fields, &[kind as u64], self.frame)
     }
 
     /// Takes the newest frame off; the answer is its kind.
     fn pop(&self, scope: &mut Scope<'_>, one: Local<'_>, two: Local<'_>) -> Kind {
-        let kind = KINDS[scope.read_u64(self.frame, 0) as usize];
-        scope.load(self.frame, 0, one);
-        scope.load(self.frame, 1, two);
-        scope.load(self.frame, 2, self.environment);
-        scope.load(self.frame, 3, self.frame);
-        kind
+        scope.nested(|scope| {
+            let frame = scope.cast(self.frame, self.scheme.types.frame);
+            let frame = frame.expect("the stack is made of frames");
+            scope.load(frame, 0, one);
+            scope.load(frame, 1, two);
+            scope.load(frame, 2, self.environment);
+            scope.load(frame, 3, self.frame);
+            KINDS[scope.read_u64(frame, 0) as usize]
+        })
     }
 
     fn resume(&self, scope: &mut Scope<'_>) -> Result<Step, Failure> {
@@ -233,7 +236,7 @@ impl<'s, 'r, 'm> Machine<'s, 'r, 'm> {
                 let (parameters, body) = (scope.get(rest, 0), scope.get(rest, 1));
                 let fields = [parameters, body, self.environment];
                 let of = self.scheme.types.closure;
-                self.scheme.make(scope, of, &fields, &[], self.value)?;
+                self.scheme.make(scope, of, fields, &[], self.value)?;
                 Ok(Step::Return)
             }
             Op::Begin => self.sequence(scope, rest),
@@ -341,7 +344,7 @@ impl<'s, 'r, 'm> Machine<'s, 'r, 'm> {
     }
 
     fn no_value(&self, scope: &mut Scope<'_>, name: Local<'_>) -> Done {
-        let name = self.scheme.text(scope, name);
+        let name = self.scheme.name(scope, name);
         Err(Failure(format!("{name} has no value")))
     }
 
@@ -436,8 +439,7 @@ impl<'s, 'r, 'm> Machine<'s, 'r, 'm> {
             }
             Body::Control(Control::CallWithContinuation) => {
                 let of = self.scheme.types.continuation;
-                self.scheme
-                    .make(scope, of, &[self.frame], &[], self.value)?;
+                self.scheme.make(scope, of, [self.frame], &[], self.value)?;
                 let nothing = scope.null();
                 self.scheme
                     .cons(scope, self.value, nothing, self.arguments)?;

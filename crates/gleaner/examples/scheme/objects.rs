@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use gleaner::{
-    Array, Elements, Handle, Heap, Local, OutOfMemory, ReferenceArray, Scope, Structure, Type,
+    Array, Elements, Fields, Handle, Heap, Local, OutOfMemory, ReferenceArray, Registered, Scope,
     TypeError,
 };
 
@@ -52,54 +52,48 @@ pub fn check_depth(depth: usize) -> Done {
     Ok(())
 }
 
-/// The types of all objects.
+/// The types of all objects: how many references and how many bytes each has.
 #[derive(Clone, Copy)]
 pub struct Types {
-    pub pair: Type,
-    /// Name, global value, next symbol of its bucket. Its bytes are the number of a syntax, or 0.
-    pub symbol: Type,
-    /// An array of characters. A string is not the array itself, since no array is known by its type.
-    pub string: Type,
-    /// An array of references, for the same reason.
-    pub vector: Type,
+    pub pair: Fields<2, 0>,
+    /// Name, global value, next symbol of its bucket; the number of a syntax, or 0.
+    pub symbol: Fields<3, 8>,
+    /// Characters.
+    pub string: Array,
+    pub vector: ReferenceArray,
     /// An integer that no slot holds.
-    pub wide_integer: Type,
+    pub wide_integer: Fields<0, 8>,
     /// Parameters, body, environment.
-    pub closure: Type,
+    pub closure: Fields<3, 0>,
     /// Its number.
-    pub primitive: Type,
-    /// What is to be done with a value: two operands, an environment, the next frame. Its bytes say what kind it is.
-    pub frame: Type,
+    pub primitive: Fields<0, 8>,
+    /// What is to be done with a value: two operands, an environment, the next frame; what kind it is.
+    pub frame: Fields<4, 8>,
     /// A frame that was captured.
-    pub continuation: Type,
+    pub continuation: Fields<1, 0>,
     /// True, false and the like.
-    pub constant: Type,
-    /// What a thread returned. Its bytes: its number, and whether it failed.
-    pub thread: Type,
+    pub constant: Fields<0, 8>,
+    /// What a thread returned; its number, and whether it failed.
+    pub thread: Fields<1, 16>,
     /// Its number.
-    pub weak_table: Type,
-    pub characters: Array,
-    pub references: ReferenceArray,
+    pub weak_table: Fields<0, 8>,
 }
 
 impl Types {
     pub fn register(heap: &Heap) -> Result<Types, TypeError> {
-        let structure = |references, bytes| heap.structure(Structure { references, bytes });
         Ok(Types {
-            pair: structure(2, 0)?,
-            symbol: structure(3, 8)?,
-            string: structure(1, 0)?,
-            vector: structure(1, 0)?,
-            wide_integer: structure(0, 8)?,
-            closure: structure(3, 0)?,
-            primitive: structure(0, 8)?,
-            frame: structure(4, 8)?,
-            continuation: structure(1, 0)?,
-            constant: structure(0, 8)?,
-            thread: structure(1, 16)?,
-            weak_table: structure(0, 8)?,
-            characters: heap.array(Elements::Bytes)?,
-            references: heap.reference_array()?,
+            pair: heap.fields()?,
+            symbol: heap.fields()?,
+            string: heap.array(Elements::Bytes)?,
+            vector: heap.reference_array()?,
+            wide_integer: heap.fields()?,
+            closure: heap.fields()?,
+            primitive: heap.fields()?,
+            frame: heap.fields()?,
+            continuation: heap.fields()?,
+            constant: heap.fields()?,
+            thread: heap.fields()?,
+            weak_table: heap.fields()?,
         })
     }
 }
@@ -120,12 +114,13 @@ const BUCKETS: u32 = 256;
 impl World {
     pub fn new(heap: &Heap, scope: &mut Scope<'_>) -> Result<Arc<World>, Failure> {
         let types = Types::register(heap).map_err(|error| Failure(error.to_string()))?;
-        let roots = scope.allocate_references(types.references, CONSTANTS as u32 + 1)?;
+        let roots = scope.allocate_references(types.vector, CONSTANTS as u32 + 1)?;
         for index in 0..CONSTANTS {
-            let constant = scope.allocate_with(types.constant, &[], &bytes(index))?;
+            let constant =
+                scope.allocate_filled(types.constant, |new| new.write(0, index as u64))?;
             scope.set(roots, index, constant)?;
         }
-        let symbols = scope.allocate_references(types.references, BUCKETS)?;
+        let symbols = scope.allocate_references(types.vector, BUCKETS)?;
         scope.set(roots, CONSTANTS, symbols)?;
         Ok(Arc::new(World {
             heap: heap.clone(),
@@ -135,11 +130,6 @@ impl World {
             roots: scope.handle(roots).ok_or("no room for a handle")?,
         }))
     }
-}
-
-/// A number as the bytes of an object.
-pub fn bytes(number: usize) -> [u8; 8] {
-    (number as u64).to_ne_bytes()
 }
 
 /// What a thread holds of the world. A scope lasts for its locals.
@@ -177,19 +167,31 @@ impl<'r> Scheme<'r> {
         cdr: Local<'_>,
         into: Local<'_>,
     ) -> Done {
-        self.make(scope, self.types.pair, &[car, cdr], &[], into)
+        self.make(scope, self.types.pair, [car, cdr], &[], into)
     }
 
     pub fn car(&self, scope: &mut Scope<'_>, pair: Local<'_>, into: Local<'_>) -> Done {
-        self.expect(scope, pair, self.types.pair, "car of what is no pair")?;
-        scope.load(pair, 0, into);
-        Ok(())
+        self.part(scope, pair, 0, into)
+            .ok_or_else(|| "car of what is no pair".into())
     }
 
     pub fn cdr(&self, scope: &mut Scope<'_>, pair: Local<'_>, into: Local<'_>) -> Done {
-        self.expect(scope, pair, self.types.pair, "cdr of what is no pair")?;
-        scope.load(pair, 1, into);
-        Ok(())
+        self.part(scope, pair, 1, into)
+            .ok_or_else(|| "cdr of what is no pair".into())
+    }
+
+    fn part(
+        &self,
+        scope: &mut Scope<'_>,
+        pair: Local<'_>,
+        part: usize,
+        into: Local<'_>,
+    ) -> Option<()> {
+        scope.nested(|scope| {
+            let pair = scope.cast(pair, self.types.pair)?;
+            scope.load(pair, part, into);
+            Some(())
+        })
     }
 
     pub fn is_pair(&self, scope: &Scope<'_>, value: Local<'_>) -> bool {
@@ -198,12 +200,14 @@ impl<'r> Scheme<'r> {
 
     /// Takes the first element off a list; false at its end.
     pub fn take(&self, scope: &mut Scope<'_>, list: Local<'_>, into: Local<'_>) -> bool {
-        let is_pair = self.is_pair(scope, list);
-        if is_pair {
-            scope.load(list, 0, into);
-            scope.load(list, 1, list);
-        }
-        is_pair
+        scope.nested(|scope| {
+            let Some(pair) = scope.cast(list, self.types.pair) else {
+                return false;
+            };
+            scope.load(pair, 0, into);
+            scope.load(pair, 1, list);
+            true
+        })
     }
 
     /// Puts the elements of a list in reverse before `rest`; the list is used up.
@@ -219,23 +223,36 @@ impl<'r> Scheme<'r> {
 
     // ---- objects in general ----
 
-    /// Makes an object of a structure with these fields.
-    pub fn make(
+    /// Makes an object with these fields.
+    pub fn make<const REFERENCES: usize, const BYTES: usize>(
         &self,
         scope: &mut Scope<'_>,
-        of: Type,
-        references: &[Local<'_>],
-        bytes: &[u8],
+        of: Fields<REFERENCES, BYTES>,
+        references: [Local<'_>; REFERENCES],
+        numbers: &[u64],
         into: Local<'_>,
     ) -> Done {
         scope.nested(|scope| {
-            let object = scope.allocate_with(of, references, bytes)?;
+            let object = scope.allocate_filled(of, |new| {
+                for (index, reference) in references.into_iter().enumerate() {
+                    new.set(index, reference);
+                }
+                for (index, number) in numbers.iter().enumerate() {
+                    new.write(index, *number);
+                }
+            })?;
             scope.assign(into, object);
             Ok(())
         })
     }
 
-    pub fn expect(&self, scope: &Scope<'_>, value: Local<'_>, of: Type, otherwise: &str) -> Done {
+    pub fn expect(
+        &self,
+        scope: &Scope<'_>,
+        value: Local<'_>,
+        of: impl Registered,
+        otherwise: &str,
+    ) -> Done {
         if scope.is_a(value, of) {
             Ok(())
         } else {
@@ -251,29 +268,13 @@ impl<'r> Scheme<'r> {
         scope.assign(into, if holds { self.truth } else { self.falsity });
     }
 
-    pub fn clear(&self, scope: &mut Scope<'_>, local: Local<'_>) {
-        scope.nested(|scope| {
-            let null = scope.null();
-            scope.assign(local, null);
-        });
-    }
-
     // ---- integers: of 64 bits, whatever a slot of this heap holds ----
 
     pub fn integer(&self, scope: &mut Scope<'_>, number: i64, into: Local<'_>) -> Done {
-        scope.nested(|scope| match scope.integer(number) {
-            Some(small) => {
-                scope.assign(into, small);
-                Ok(())
-            }
-            None => self.make(
-                scope,
-                self.types.wide_integer,
-                &[],
-                &number.to_ne_bytes(),
-                into,
-            ),
-        })
+        if scope.assign_integer(into, number).is_some() {
+            return Ok(());
+        }
+        self.make(scope, self.types.wide_integer, [], &[number as u64], into)
     }
 
     pub fn as_integer(&self, scope: &Scope<'_>, value: Local<'_>) -> Option<i64> {
@@ -287,18 +288,22 @@ impl<'r> Scheme<'r> {
 
     pub fn string(&self, scope: &mut Scope<'_>, text: &str, into: Local<'_>) -> Done {
         scope.nested(|scope| {
-            let characters = scope.allocate_array_with(self.types.characters, text.as_bytes())?;
-            self.make(scope, self.types.string, &[characters], &[], into)
+            let characters = scope.allocate_array_with(self.types.string, text.as_bytes())?;
+            scope.assign(into, characters);
+            Ok(())
         })
     }
 
-    /// The characters of a string or a symbol.
-    pub fn text(&self, scope: &mut Scope<'_>, named: Local<'_>) -> String {
+    pub fn text(&self, scope: &Scope<'_>, string: Local<'_>) -> String {
+        let mut bytes = vec![0; scope.length(string) as usize];
+        scope.read_elements(string, 0, &mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    pub fn name(&self, scope: &mut Scope<'_>, symbol: Local<'_>) -> String {
         scope.nested(|scope| {
-            let characters = scope.get(named, 0);
-            let mut bytes = vec![0; scope.length(characters) as usize];
-            scope.read_elements(characters, 0, &mut bytes);
-            String::from_utf8_lossy(&bytes).into_owned()
+            let name = scope.get(symbol, 0);
+            self.text(scope, name)
         })
     }
 
@@ -312,15 +317,14 @@ impl<'r> Scheme<'r> {
                 let first = scope.get(self.symbols, bucket as usize);
                 scope.assign(into, first);
                 while !scope.is_null(into) {
-                    if self.text(scope, into) == name {
+                    if self.name(scope, into) == name {
                         return Ok(true);
                     }
                     scope.load(into, 2, into);
                 }
-                let characters =
-                    scope.allocate_array_with(self.types.characters, name.as_bytes())?;
-                let fields = [characters, self.unbound, first];
-                self.make(scope, self.types.symbol, &fields, &bytes(0), into)?;
+                self.string(scope, name, into)?;
+                let fields = [into, self.unbound, first];
+                self.make(scope, self.types.symbol, fields, &[0], into)?;
                 // Another thread may have been faster: then the bucket is searched again.
                 Ok(scope.compare_exchange(self.symbols, bucket as usize, first, into)?)
             })?;

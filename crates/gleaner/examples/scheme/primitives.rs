@@ -1,8 +1,10 @@
 //! The procedures that the program finds defined.
 
-use gleaner::{Local, Scope, Type};
+use std::ops::Range;
 
-use crate::objects::{Done, Failure, Scheme, bytes};
+use gleaner::{Local, Registered, Scope};
+
+use crate::objects::{Done, Failure, Scheme};
 
 pub struct Primitive {
     pub name: &'static str,
@@ -112,9 +114,11 @@ pub static PRIMITIVES: [Primitive; 36] = [
     }),
     value("substring", 3, 3, substring),
     value("string=?", 2, 2, |s, scope, all, into| {
-        string(s, scope, all[0])?;
-        string(s, scope, all[1])?;
-        let same = s.text(scope, all[0]) == s.text(scope, all[1]);
+        let (length, other) = (string(s, scope, all[0])?, string(s, scope, all[1])?);
+        let same = length == other
+            && scope
+                .compare_elements(all[0], 0..length, all[1], 0)
+                .is_none();
         s.boolean(scope, same, into);
         Ok(())
     }),
@@ -134,22 +138,19 @@ pub static PRIMITIVES: [Primitive; 36] = [
     }),
     value("vector-ref", 2, 2, |s, scope, all, into| {
         let index = element(s, scope, all)?;
-        let elements = scope.get(all[0], 0);
-        scope.load(elements, index, into);
+        scope.load(all[0], index, into);
         Ok(())
     }),
     value("vector-set!", 3, 3, |s, scope, all, into| {
         let index = element(s, scope, all)?;
-        let elements = scope.get(all[0], 0);
-        scope.set(elements, index, all[2])?;
+        scope.set(all[0], index, all[2])?;
         scope.assign(into, s.unspecified);
         Ok(())
     }),
     // (vector-swap! VECTOR INDEX OLD NEW): stores NEW if OLD is there, in one step; whether it did.
     value("vector-swap!", 4, 4, |s, scope, all, into| {
         let index = element(s, scope, all)?;
-        let elements = scope.get(all[0], 0);
-        let done = scope.compare_exchange(elements, index, all[2], all[3])?;
+        let done = scope.compare_exchange(all[0], index, all[2], all[3])?;
         s.boolean(scope, done, into);
         Ok(())
     }),
@@ -194,13 +195,19 @@ pub fn define(scheme: &Scheme<'_>, scope: &mut Scope<'_>) -> Done {
                 let (name, made) = (scope.null(), scope.null());
                 scheme.intern(scope, primitive.name, name)?;
                 let of = scheme.types.primitive;
-                scheme.make(scope, of, &[], &bytes(number), made)?;
+                scheme.make(scope, of, [], &[number as u64], made)?;
                 Ok(scope.set(name, 1, made)?)
             })
         })
 }
 
-fn is(s: &Scheme<'_>, scope: &mut Scope<'_>, all: &[Local<'_>], of: Type, into: Local<'_>) -> Done {
+fn is(
+    s: &Scheme<'_>,
+    scope: &mut Scope<'_>,
+    all: &[Local<'_>],
+    of: impl Registered,
+    into: Local<'_>,
+) -> Done {
     let holds = scope.is_a(all[0], of);
     s.boolean(scope, holds, into);
     Ok(())
@@ -285,41 +292,34 @@ fn index(
 // ---- strings ----
 
 /// The length of a string.
-fn string(s: &Scheme<'_>, scope: &mut Scope<'_>, value: Local<'_>) -> Result<usize, Failure> {
+fn string(s: &Scheme<'_>, scope: &Scope<'_>, value: Local<'_>) -> Result<usize, Failure> {
     s.expect(
         scope,
         value,
         s.types.string,
         "what should be a string is none",
     )?;
-    Ok(length(scope, value))
+    Ok(scope.length(value) as usize)
 }
 
-/// The length of the array of a string or vector.
-fn length(scope: &mut Scope<'_>, value: Local<'_>) -> usize {
-    scope.nested(|scope| {
-        let array = scope.get(value, 0);
-        scope.length(array) as usize
-    })
-}
-
-/// A string of `bytes` characters, which are copied from these ranges of strings: start and length.
+/// A string of these ranges of strings.
 fn copied(
     s: &Scheme<'_>,
     scope: &mut Scope<'_>,
-    parts: &[(Local<'_>, usize, usize)],
+    parts: Vec<(Local<'_>, Range<usize>)>,
     into: Local<'_>,
 ) -> Done {
-    let total = parts.iter().map(|(_, _, length)| length).sum::<usize>();
+    let total = parts.iter().map(|(_, range)| range.len()).sum::<usize>();
     let total = u32::try_from(total).map_err(|_| Failure::from("a string is too long"))?;
-    let characters = scope.allocate_array(s.types.characters, total)?;
-    let (from, mut end) = (scope.null(), 0);
-    for &(part, start, length) in parts {
-        scope.load(part, 0, from);
-        scope.copy_elements(from, start, characters, end, length)?;
+    let made = scope.allocate_array(s.types.string, total)?;
+    let mut end = 0;
+    for (part, range) in parts {
+        let length = range.len();
+        scope.copy_elements(part, range, made, end)?;
         end += length;
     }
-    s.make(scope, s.types.string, &[characters], &[], into)
+    scope.assign(into, made);
+    Ok(())
 }
 
 fn string_append(
@@ -330,40 +330,41 @@ fn string_append(
 ) -> Done {
     let mut parts = Vec::new();
     for value in all {
-        parts.push((*value, 0, string(s, scope, *value)?));
+        parts.push((*value, 0..string(s, scope, *value)?));
     }
-    copied(s, scope, &parts, into)
+    copied(s, scope, parts, into)
 }
 
 fn substring(s: &Scheme<'_>, scope: &mut Scope<'_>, all: &[Local<'_>], into: Local<'_>) -> Done {
     let length = string(s, scope, all[0])?;
     let end = index(s, scope, all[2], length + 1)?;
     let start = index(s, scope, all[1], end + 1)?;
-    copied(s, scope, &[(all[0], start, end - start)], into)
+    copied(s, scope, vec![(all[0], start..end)], into)
 }
 
 // ---- vectors ----
 
 fn make_vector(s: &Scheme<'_>, scope: &mut Scope<'_>, all: &[Local<'_>], into: Local<'_>) -> Done {
     let length = index(s, scope, all[0], u32::MAX as usize)?;
-    let elements = scope.allocate_references(s.types.references, length as u32)?;
-    scope.fill(elements, 0, length, all[1])?;
-    s.make(scope, s.types.vector, &[elements], &[], into)
+    let made = scope.allocate_references(s.types.vector, length as u32)?;
+    scope.fill(made, 0, length, all[1])?;
+    scope.assign(into, made);
+    Ok(())
 }
 
 /// The length of a vector.
-fn vector(s: &Scheme<'_>, scope: &mut Scope<'_>, value: Local<'_>) -> Result<usize, Failure> {
+fn vector(s: &Scheme<'_>, scope: &Scope<'_>, value: Local<'_>) -> Result<usize, Failure> {
     s.expect(
         scope,
         value,
         s.types.vector,
         "what should be a vector is none",
     )?;
-    Ok(length(scope, value))
+    Ok(scope.length(value) as usize)
 }
 
 /// The index of an element: the first two arguments are a vector and its index.
-fn element(s: &Scheme<'_>, scope: &mut Scope<'_>, all: &[Local<'_>]) -> Result<usize, Failure> {
+fn element(s: &Scheme<'_>, scope: &Scope<'_>, all: &[Local<'_>]) -> Result<usize, Failure> {
     let length = vector(s, scope, all[0])?;
     index(s, scope, all[1], length)
 }

@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use gleaner::{Local, Scope};
 
 use crate::machine::Machine;
-use crate::objects::{Done, Failure, Scheme, World, bytes};
+use crate::objects::{Done, Failure, Scheme, World};
 
 /// Threads that were started, each until it is joined. Whoever holds the lock neither allocates nor polls: a collection
 /// that waits for its holder must not wait for a thread that wants it.
@@ -40,9 +40,7 @@ pub fn spawn(
     function: Local<'_>,
     into: Local<'_>,
 ) -> Done {
-    let number = scheme.world.threads.lock().len();
-    let numbers = [bytes(number), bytes(0)].concat();
-    scheme.make(scope, scheme.types.thread, &[function], &numbers, into)?;
+    scheme.make(scope, scheme.types.thread, [function], &[0, 0], into)?;
     // A handle goes to the other thread; a local could not.
     let handle = scope.handle(into).ok_or("no room for a handle")?;
     let world = Arc::clone(&scheme.world);

@@ -1,4 +1,5 @@
-//! Tables whose keys may die: `(make-weak-table)`, `(weak-table set TABLE KEY VALUE)` and the like.
+//! Tables whose keys may die. `(make-weak-table)` makes one, and [`apply`] says what `(weak-table 'get TABLE KEY)` and the
+//! like do.
 //!
 //! A table is a map from the hashes of keys to ephemerons, which lies outside of the heap. The object in the heap has
 //! its number. When the object dies, its finalizer empties the map, so that the table's values can die.
@@ -8,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gleaner::{Ephemeron, Local, Scope};
 
-use crate::objects::{Done, Failure, Scheme, bytes};
+use crate::objects::{Done, Failure, Scheme};
 
 type Table = HashMap<u32, Vec<Ephemeron>>;
 
@@ -30,7 +31,7 @@ pub fn make(scheme: &Scheme<'_>, scope: &mut Scope<'_>, into: Local<'_>) -> Done
         tables.len() - 1
     };
     let of = scheme.types.weak_table;
-    scheme.make(scope, of, &[], &bytes(number), into)?;
+    scheme.make(scope, of, [], &[number as u64], into)?;
     Ok(scope.add_finalizer(into).ok_or("no room for a finalizer")?)
 }
 
@@ -55,7 +56,7 @@ pub fn apply(
     scheme.expect(scope, all[1], scheme.types.weak_table, otherwise)?;
     scheme.expect(scope, all[0], scheme.types.symbol, NO_OPERATION)?;
     let number = scope.read_u64(all[1], 0) as usize;
-    match (scheme.text(scope, all[0]).as_str(), all) {
+    match (scheme.name(scope, all[0]).as_str(), all) {
         ("count", [_, _]) => {
             let count = count(scheme, scope, number);
             scheme.integer(scope, count, into)

@@ -24,8 +24,10 @@ impl Scheme<'_> {
             *text += &number.to_string();
         } else if scope.is_null(value) {
             *text += "()";
-        } else if scope.is_a(value, types.string) || scope.is_a(value, types.symbol) {
+        } else if scope.is_a(value, types.string) {
             *text += &self.text(scope, value);
+        } else if scope.is_a(value, types.symbol) {
+            *text += &self.name(scope, value);
         } else if scope.is_a(value, types.pair) {
             return scope.nested(|scope| self.write_list(scope, value, text, depth));
         } else if scope.is_a(value, types.vector) {
@@ -66,13 +68,13 @@ impl Scheme<'_> {
         text: &mut String,
         depth: usize,
     ) -> Done {
-        let (elements, part) = (scope.get(vector, 0), scope.null());
+        let part = scope.null();
         *text += "#(";
-        for index in 0..scope.length(elements) as usize {
+        for index in 0..scope.length(vector) as usize {
             if index > 0 {
                 text.push(' ');
             }
-            scope.load(elements, index, part);
+            scope.load(vector, index, part);
             self.write(scope, part, text, depth + 1)?;
         }
         text.push(')');
