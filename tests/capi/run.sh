@@ -3,9 +3,10 @@
 #
 #   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
 #
-# The cases of embed.c, roots.c, threads.c, requests.c, fork.c, mistakes.c, owners.c, quarantine.c, guard.c and arrays.c, as C with the shared library and as C++
-# with the static one; the same with arrays in pieces, and compiled for some heaps only; then examples/lisp.c under every
-# setup, whose output must be the same;
+# The cases of embed.c, contracts.c, roots.c, threads.c, requests.c, fork.c, mistakes.c, owners.c, quarantine.c, guard.c
+# and arrays.c, as C with the shared library and as C++ with the static one; the same with arrays in pieces, and compiled
+# for some heaps only; then examples/lisp.c under every setup, whose output must be the same, and examples/scheme with its
+# programs;
 # then the same example from what `make install` leaves, as pkg-config says, and
 # that `make uninstall` leaves nothing. The last line is "N passed, N failed".
 
@@ -49,7 +50,7 @@ count() {
 }
 
 # The functions of these programs have names at run time (-rdynamic): reports of guard mode say them.
-programs=(embed elements roots threads requests fork mistakes owners quarantine guard)
+programs=(embed elements roots threads requests fork mistakes owners quarantine guard contracts)
 for name in "${programs[@]}" arrays array_heaps; do
     source=tests/capi/$name.c
     gcc -std=gnu11 "${flags[@]}" -rdynamic "$source" -o "$out/$name" -L"$out" -lgleaner -pthread
@@ -78,6 +79,17 @@ known() { # known NAME MACRO... : what the code is compiled for; and the environ
         count "$program-$name" env GLEANER_OPTIONS="$options" "$out/$program-$name"
     done
 }
+# What the header refuses to be compiled with.
+for macros in "-DGLEANER_ARRAYS_WHOLE -DGLEANER_FIRST_N=64" -DGLEANER_FIRST_N=100 -DGLEANER_FIRST_N=32 \
+    -DGLEANER_FIRST_N=524288; do
+    # shellcheck disable=SC2086
+    if said=$(gcc -std=gnu11 "${flags[@]}" $macros -fsyntax-only tests/capi/embed.c 2>&1) ||
+        [[ $said != *"#error"*GLEANER_FIRST_N* ]]; then
+        report FAILED "the header refuses $macros"
+    else
+        report ok "the header refuses $macros"
+    fi
+done
 known debug verify=edges -DGLEANER_DEBUG
 known whole verify=edges -DGLEANER_ARRAYS_WHOLE
 known whole-debug verify=edges -DGLEANER_ARRAYS_WHOLE -DGLEANER_DEBUG
@@ -136,6 +148,39 @@ if [[ $said == *"car of what is no pair"* ]]; then
 else
     report FAILED "examples/lisp.c names an error"
 fi
+
+# The Scheme: each program prints the same as with the one in Rust (crates/gleaner/tests/examples.rs).
+programs=examples/scheme/programs
+gcc -std=gnu11 "${flags[@]}" examples/scheme/*.c -o "$out/scheme" "${static[@]}"
+gcc -std=gnu11 "${flags[@]}" -DGLEANER_DEBUG examples/scheme/*.c -o "$out/scheme-debug" "${static[@]}"
+scheme() { # scheme BINARY SIZE OPTIONS PROGRAM... : a size is what says how much the programs do
+    local binary=$1 size=$2 options=$3 program
+    shift 3
+    for program; do
+        if GLEANER_OPTIONS=$options "$out/$binary" $programs/{prelude,"$size","$program"}.scm 2>&1 |
+            diff - "$programs/$program.expected"; then
+            report ok "$binary runs $program with $options"
+        else
+            report FAILED "$binary runs $program with $options"
+        fi
+    done
+}
+fills=(deep) # fills the heap, which makes each collection long
+others=(queens tak strings loop weak threads errors)
+scheme scheme large heap-limit=8m "${fills[@]}" "${others[@]}"
+cut=heap-limit=4m,refs=compressed,arrays=zray,first-n=64,arraylet=256,verify=edges,poison=on
+for binary in scheme scheme-debug; do
+    scheme $binary small $cut,stress=20000 "${fills[@]}"
+    scheme $binary small $cut,stress=100 "${others[@]}"
+done
+scheme scheme small heap-limit=4m,verify=edges,poison=on,quarantine=8,stress=1 strings weak errors
+said=$("$out/scheme" $programs/{prelude,uncaught}.scm 2>&1 || echo "it ends with $?")
+if [ "$said" = $'before\nscheme: car of what is no pair\nit ends with 1' ]; then
+    report ok "the Scheme ends with an error that nobody handles"
+else
+    report FAILED "the Scheme ends with an error that nobody handles: $said"
+fi
+
 strip -o "$out/lisp-stripped" "$out/lisp"
 if [ "$(stat -c %s "$out/lisp-stripped")" -lt $((1 << 20)) ]; then
     report ok "an embedder is smaller than 1 MiB"

@@ -1,0 +1,3 @@
+; How much the programs do: little, for runs with many collections.
+(define LOOPS 3000)
+(define PUTS 200)

@@ -1,0 +1,13 @@
+; Strings that grow, and are cut and compared.
+(define (repeat text count)
+  (let loop ((i 0) (made ""))
+    (if (= i count) made (loop (+ i 1) (string-append made text (number->string i) ",")))))
+(define long (repeat "line " 300))
+(print (string-length long))
+(print (substring long 0 20) "..." (substring long 2280 2290))
+(define (join-all texts)
+  (if (null? texts) "" (string-append (car texts) (join-all (cdr texts)))))
+(print (join-all (map number->string (range 0 30))))
+(print (string=? (substring long 0 4) "line") (string=? long "line"))
+(print (eq? (string->symbol "fi" ) 'fi) (eq? (string->symbol (string-append "f" "i")) 'fi))
+(print '(a "b" (c . d) -7 #t) " " (make-vector 3 'x))
