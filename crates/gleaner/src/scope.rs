@@ -131,6 +131,16 @@ impl<'s> Scope<'s> {
     ///     assert!(scope.get_as(top, 1, pair).is_some());
     /// });
     /// ```
+    ///
+    /// A local of another scope cannot be returned:
+    ///
+    /// ```compile_fail
+    /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let outer = scope.null();
+    ///     let _ = scope.returning(|_| Ok::<_, ()>(outer));
+    /// });
+    /// ```
     #[inline(always)]
     pub fn returning<T: Holds, E>(
         &mut self,

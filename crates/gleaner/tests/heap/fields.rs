@@ -267,7 +267,7 @@ fn depth(scope: &mut Scope<'_>, deep: &mut u32) -> OutOfMemory {
         Ok(()) => {
             let locals: [Local<'_>; 4] = std::array::from_fn(|_| scope.null());
             let end = depth(scope, deep);
-            locals.map(|local| assert!(scope.is_null(local)));
+            assert!(locals.iter().all(|&local| scope.is_null(local)));
             end
         }
         Err(full) => full,
