@@ -2,7 +2,10 @@
 //! result, and the same calls. What it takes longer is the price of references that only the collector knows: a program
 //! without unsafe code pays it.
 
-use gleaner::{Array, Elements, Fields, Heap, Local, Mutator, OutOfMemory, Scope};
+use gleaner::raw::{Compressed, Wide};
+use gleaner::{
+    Array, Elements, Fields, Heap, Local, Mutator, OutOfMemory, References, Scope, Slots,
+};
 
 use super::random::chained;
 use super::{Own, Prepared, Scale, failed};
@@ -10,23 +13,30 @@ use super::{Own, Prepared, Scale, failed};
 type Done = Result<(), OutOfMemory>;
 
 /// Two subtrees, and a number of 4 bytes beside 4 that are not used.
-type Node = Fields<2, 8>;
+type Node<F> = Fields<2, 8, F>;
 
 #[derive(Clone, Copy)]
-struct Types {
-    node: Node,
+struct Types<F> {
+    node: Node<F>,
     doubles: Array,
 }
 
-struct Forest {
-    types: Types,
+struct Forest<F> {
+    types: Types<F>,
     /// The number of the next node.
     next: u32,
 }
 
 /// Trees of the heights of `gcbench`.
 pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
-    let types = Types {
+    match heap.references() {
+        References::Wide => prepare_in::<Wide>(heap, scale),
+        References::Compressed => prepare_in::<Compressed>(heap, scale),
+    }
+}
+
+fn prepare_in<F: Slots + Send + Sync>(heap: &Heap, scale: &Scale) -> Prepared {
+    let types = Types::<F> {
         node: heap.fields().map_err(failed)?,
         doubles: heap.array(Elements::Doubles).map_err(failed)?,
     };
@@ -38,9 +48,9 @@ pub fn prepare(heap: &Heap, scale: &Scale) -> Prepared {
 }
 
 /// Runs once; a number made of the tree that stays.
-fn run(
+fn run<F: Slots>(
     scope: &mut Scope<'_>,
-    forest: &mut Forest,
+    forest: &mut Forest<F>,
     most: u32,
     doubles: u32,
 ) -> Result<u64, OutOfMemory> {
@@ -72,16 +82,16 @@ fn run(
     Ok(nodes ^ sum << 24)
 }
 
-impl Forest {
+impl<F: Slots> Forest<F> {
     #[inline(always)]
-    fn node<'s>(&mut self, scope: &mut Scope<'s>) -> Result<Local<'s, Node>, OutOfMemory> {
+    fn node<'s>(&mut self, scope: &mut Scope<'s>) -> Result<Local<'s, Node<F>>, OutOfMemory> {
         self.next = self.next.wrapping_add(1);
         scope.allocate_filled(self.types.node, |new| new.write(0, self.next))
     }
 
     /// From the root down: gives `node` two subtrees.
     #[inline(always)]
-    fn grow(&mut self, scope: &mut Scope<'_>, node: Local<'_, Node>, height: u32) -> Done {
+    fn grow(&mut self, scope: &mut Scope<'_>, node: Local<'_, Node<F>>, height: u32) -> Done {
         if height == 0 {
             return Ok(());
         }
@@ -89,7 +99,7 @@ impl Forest {
     }
 
     #[inline(never)]
-    fn grow_both(&mut self, scope: &mut Scope<'_>, node: Local<'_, Node>, height: u32) -> Done {
+    fn grow_both(&mut self, scope: &mut Scope<'_>, node: Local<'_, Node<F>>, height: u32) -> Done {
         scope.nested(|scope| {
             let children = [self.node(scope)?, self.node(scope)?];
             for (side, child) in children.into_iter().enumerate() {
@@ -108,7 +118,7 @@ impl Forest {
         &mut self,
         scope: &mut Scope<'s>,
         height: u32,
-    ) -> Result<Local<'s, Node>, OutOfMemory> {
+    ) -> Result<Local<'s, Node<F>>, OutOfMemory> {
         if height == 0 {
             return self.node(scope);
         }
@@ -120,7 +130,7 @@ impl Forest {
         &mut self,
         scope: &mut Scope<'s>,
         height: u32,
-    ) -> Result<Local<'s, Node>, OutOfMemory> {
+    ) -> Result<Local<'s, Node<F>>, OutOfMemory> {
         scope.returning(|scope| {
             let left = self.bottom_up(scope, height - 1)?;
             let right = self.bottom_up(scope, height - 1)?;
@@ -133,7 +143,7 @@ impl Forest {
         })
     }
 
-    fn count(&self, scope: &mut Scope<'_>, node: Local<'_, Node>, numbers: &mut u64) -> u64 {
+    fn count(&self, scope: &mut Scope<'_>, node: Local<'_, Node<F>>, numbers: &mut u64) -> u64 {
         *numbers = chained(*numbers, u64::from(scope.read_u32(node, 0)));
         scope.nested(|scope| {
             let mut nodes = 1;
