@@ -168,7 +168,7 @@ scheme() { # scheme BINARY SIZE OPTIONS PROGRAM... : a size is what says how muc
 fills=(deep) # fills the heap, which makes each collection long
 others=(queens tak strings loop weak threads errors)
 scheme scheme large heap-limit=8m "${fills[@]}" "${others[@]}"
-cut=heap-limit=4m,refs=compressed,arrays=zray,first-n=64,arraylet=256,verify=edges,poison=on
+cut=heap-limit=2m,refs=compressed,arrays=zray,first-n=64,arraylet=256,verify=edges,poison=on
 for binary in scheme scheme-debug; do
     scheme $binary small $cut,stress=20000 "${fills[@]}"
     scheme $binary small $cut,stress=100 "${others[@]}"

@@ -107,7 +107,7 @@ fn the_scheme_runs_a_million_tail_calls_and_two_threads() {
 fn the_scheme_prints_the_same_with_compressed_references_and_many_collections() {
     check_scheme(
         "small",
-        "heap-limit=4m,refs=compressed,verify=edges,poison=on",
+        "heap-limit=2m,refs=compressed,verify=edges,poison=on",
         500,
     );
 }
@@ -116,7 +116,7 @@ fn the_scheme_prints_the_same_with_compressed_references_and_many_collections() 
 fn the_scheme_prints_the_same_with_arrays_in_pieces_and_many_collections() {
     check_scheme(
         "small",
-        "heap-limit=4m,arrays=zray,first-n=64,arraylet=256,verify=edges,poison=on",
+        "heap-limit=2m,arrays=zray,first-n=64,arraylet=256,verify=edges,poison=on",
         500,
     );
 }
