@@ -460,6 +460,44 @@ static void tells_nobody(struct stage *s)
     gleaner_add_listener(s->heap, NULL, NULL);
 }
 
+static void tells_nothing_of_bytes(struct stage *s)
+{
+    (void)s;
+    gleaner_note_external(NULL, 1);
+}
+
+static void names_no_type(struct stage *s)
+{
+    gleaner_name_type(s->heap, 0, "none");
+}
+
+static void names_a_type_by_nothing(struct stage *s)
+{
+    gleaner_name_type(s->heap, s->node, NULL);
+}
+
+static void writes_nowhere(struct stage *s)
+{
+    gleaner_snapshot(s->m, NULL, NULL, 0);
+}
+
+static void counts_with_nothing(struct stage *s)
+{
+    gleaner_census(s->m, NULL, NULL);
+}
+
+static void trim_there(void *data, const struct gleaner_collection *of)
+{
+    (void)of;
+    gleaner_trim(((struct stage *)data)->m);
+}
+
+static void trims_in_a_listener(struct stage *s)
+{
+    gleaner_add_listener(s->heap, trim_there, s);
+    gleaner_collect(s->m, true);
+}
+
 static void walks_with_nothing(struct stage *s)
 {
     gleaner_walk(s->m, NULL, NULL);
@@ -520,6 +558,12 @@ static void writes_in_a_window(struct stage *s)
 }
 
 static const struct mistake mistakes[] = {
+    { "the heap is NULL", tells_nothing_of_bytes },
+    { "0 is no type", names_no_type },
+    { "the name is NULL", names_a_type_by_nothing },
+    { "the path is NULL", writes_nowhere },
+    { "the function that visits is NULL", counts_with_nothing },
+    { "giving memory back by a listener", trims_in_a_listener },
     { "this thread is a mutator of this heap already", attaches_twice },
     { "the end of a blocking region that was not begun", ends_no_region },
     { "an allocation inside a blocking region", allocates_in_a_region },

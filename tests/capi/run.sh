@@ -3,7 +3,7 @@
 #
 #   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
 #
-# The cases of embed.c, contracts.c, roots.c, threads.c, requests.c, fork.c, mistakes.c, owners.c, quarantine.c, guard.c
+# The cases of embed.c, memory.c, contracts.c, roots.c, threads.c, requests.c, fork.c, mistakes.c, owners.c, quarantine.c, guard.c
 # and arrays.c, as C with the shared library and as C++ with the static one; the same with arrays in pieces, and compiled
 # for some heaps only; then examples/lisp.c under every setup, whose output must be the same, and examples/scheme with its
 # programs;
@@ -50,7 +50,7 @@ count() {
 }
 
 # The functions of these programs have names at run time (-rdynamic): reports of guard mode say them.
-programs=(embed elements roots threads requests fork mistakes owners quarantine guard contracts)
+programs=(embed memory elements roots threads requests fork mistakes owners quarantine guard contracts)
 for name in "${programs[@]}" arrays array_heaps; do
     source=tests/capi/$name.c
     gcc -std=gnu11 "${flags[@]}" -rdynamic "$source" -o "$out/$name" -L"$out" -lgleaner -pthread

@@ -82,6 +82,8 @@ phases! {
     Resize = "resize",
     /// Memory went to the fragments of the nodes that lacked it; the bytes are those that threads had found elsewhere.
     Balance = "balance",
+    /// How many bytes outside of the heap its objects hold, as the program has told.
+    External = "external",
     /// How fresh memory is zeroed was decided, as the reason says; duration and bytes are what mutators took to zero
     /// blocks since the collection before, and how much they zeroed.
     Zeroing = "zeroing",
@@ -128,6 +130,8 @@ impl Phase {
 pub struct Event {
     /// What happened.
     pub phase: Phase,
+    /// The number of the heap among those of its process, from 1; 0 where the process has one heap of this kind.
+    pub heap: u32,
     /// The number of the collection, from 1; outside of one, that of the last.
     pub collection: u64,
     /// When it began, in nanoseconds of the monotonic clock.
@@ -149,6 +153,7 @@ impl Event {
     pub const fn new(phase: Phase, collection: u64) -> Event {
         Event {
             phase,
+            heap: 0,
             collection,
             start_ns: 0,
             duration_ns: 0,
@@ -183,6 +188,9 @@ impl Event {
 
     fn write_json_with(&self, out: &mut dyn fmt::Write, pid: u32, reason: &str) -> fmt::Result {
         write!(out, "{{\"event\":\"{}\",\"pid\":{pid}", self.phase.as_str())?;
+        if self.heap > 0 {
+            write!(out, ",\"heap\":{}", self.heap)?;
+        }
         for (name, value) in [
             ("collection", self.collection),
             ("start_ns", self.start_ns),
@@ -261,6 +269,7 @@ mod tests {
     fn the_longest_numbers_fit_the_usual_buffer() {
         let mut longest = event("");
         longest.phase = Phase::OutOfMemory;
+        longest.heap = u32::MAX;
         longest.collection = u64::MAX;
         longest.start_ns = u64::MAX;
         longest.duration_ns = u64::MAX;

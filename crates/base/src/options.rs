@@ -199,17 +199,19 @@ option_table! {
     /// Whether the heap asks the system for huge pages.
     huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);
     /// Prints statistics when the program ends.
-    stats: bool = false, "stats", User, Libgc, None, SWITCH;
+    stats: bool = false, "stats", User, Both, None, SWITCH;
     /// After how many milliseconds without a stop a line on standard error names the thread that holds it up. At least 100.
     stop_warning: u32 = 1000, "stop-warning", User, Precise, None, number(0, 3_600_000, "never");
+    /// Counts what is allocated by type, for a census: each collection then visits what was allocated since the one before.
+    count_types: bool = false, "count-types", User, Precise, None, SWITCH;
     /// Appends one line of JSON for each phase of each collection to this file.
     log: FilePath = FilePath::NONE, "log", User, Both, None, Accepted::Path(FilePath::LONGEST);
     /// Writes live objects and what keeps them to this file, for `gleaner heap`. %p stands for the process, %n for a number.
-    snapshot: FilePath = FilePath::NONE, "snapshot", User, Libgc, None, Accepted::Path(FilePath::LONGEST);
+    snapshot: FilePath = FilePath::NONE, "snapshot", User, Both, None, Accepted::Path(FilePath::LONGEST);
     /// When a snapshot is written: at a peak a quarter above the last, at exit, after SIGUSR2, or after each collection.
-    snapshot_at: SnapshotAt = SnapshotAt::Peak, "snapshot-at", User, Libgc, None, Accepted::Choice(SnapshotAt::NAMES);
+    snapshot_at: SnapshotAt = SnapshotAt::Peak, "snapshot-at", User, Both, None, Accepted::Choice(SnapshotAt::NAMES);
     /// The process that writes its snapshots under exactly that name. Other processes append a dot and their number.
-    snapshot_process: u32 = 0, "snapshot-process", Tuning, Libgc, None, number(0, 1 << 30, "the first in which the heap starts");
+    snapshot_process: u32 = 0, "snapshot-process", Tuning, Both, None, number(0, 1 << 30, "the first in which the heap starts");
     /// When the marker prefetches an object that it will look at. `auto`: as `edges` or `fifo`, whichever marked faster lately.
     mark_prefetch: MarkPrefetch = MarkPrefetch::Edges, "prefetch", Tuning, Libgc, Some("ISMM 2000, section 4"), Accepted::Choice(MarkPrefetch::NAMES);
     /// Whether the collector prefetches an object when it finds a reference to it.
@@ -234,6 +236,8 @@ option_table! {
     thread_lists: bool = true, "thread-lists", Tuning, Libgc, None, SWITCH;
     /// How the old generation is collected: all live objects slide together, or they stay and the holes are filled.
     old: OldPolicy = OldPolicy::MarkCompact, "old", Tuning, Precise, Some("ASPLOS 2013, section 2.4"), Accepted::Choice(OldPolicy::NAMES);
+    /// How a forked child collects the old generation. Under mark-sweep what lives stays in the pages that it shares with its parent.
+    child_old: OldPolicy = OldPolicy::MarkSweep, "child-old", Tuning, Precise, None, Accepted::Choice(OldPolicy::NAMES);
     /// Whether the young generation is collected by itself. `auto`: while that costs less than collecting everything.
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
     /// Whether a collection may keep the marks of the one before, and reclaim only what was allocated since.

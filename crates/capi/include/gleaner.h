@@ -5,8 +5,9 @@
  * A heap holds objects of registered types. A thread attaches to a heap and
  * becomes a mutator. References are plain addresses. Objects may move at every
  * allocation, at every poll, and where an element of an array is stored.
- * gleaner_collect, gleaner_get_totals, gleaner_walk and blocking regions are
- * polls, too. Keep each reference that you need afterwards in a root: a frame
+ * gleaner_collect, gleaner_get_totals, gleaner_walk, gleaner_set_limit,
+ * gleaner_trim, gleaner_census, gleaner_snapshot and blocking regions are polls,
+ * too. Keep each reference that you need afterwards in a root: a frame
  * of the shadow stack, a handle, or an object that is reached from one.
  *
  *     GLEANER_FRAME(m, frame, 1);              declares one root and links it
@@ -1116,6 +1117,68 @@ void gleaner_ephemeron_free(gleaner_ephemeron *ephemeron);
 bool gleaner_add_finalizer(gleaner_mutator *mutator, void *object);
 /* The next object that is ready to be finalized, or NULL. */
 void *gleaner_next_finalizable(gleaner_mutator *mutator);
+
+/* ---- memory, and what there is of each type ------------------------------ */
+
+/* Tells that objects of this heap hold `change` more bytes outside of it, or
+   with a negative number that they hold fewer: what malloc gave for them, a
+   mapped file, a texture. Such bytes make collections come earlier: of the young
+   generation when as many were added as it has itself, and of everything when as
+   many were added as lived in the heap and outside of it. They do not count
+   toward the limit.
+
+   Any thread may call this at any time. It collects nothing: a collection that
+   is due comes with the calling thread's next allocation, or with one of another
+   thread. Tell of bytes that are freed, too, as a rule when a finalizer was
+   handed out. A total below 0 counts as 0; event `external` of the log says
+   so. */
+void gleaner_note_external(gleaner_heap *heap, ptrdiff_t change);
+/* How many such bytes there are. */
+size_t gleaner_external(const gleaner_heap *heap);
+/* Bytes of memory that the spaces of the heap hold, as far as the heap knows:
+   what was used once and was not given back to the system. */
+size_t gleaner_resident(const gleaner_heap *heap);
+/* The limit, as it is now. */
+size_t gleaner_limit(const gleaner_heap *heap);
+/* Changes the limit. A lower one collects everything. The heap has addresses for
+   the limit that it was made with, which is the most that it can have. To raise
+   the limit later, make the heap with the largest one and lower that at once. If
+   what lives does not fit under the limit, or the heap cannot have it, the
+   answer is false, the limit stays as it was, and the reason is written to
+   `message` as for gleaner_heap_new. */
+bool gleaner_set_limit(gleaner_mutator *mutator, size_t bytes, char *message,
+                       size_t message_bytes);
+/* Collects everything, slides what lives together, and gives all other memory
+   back to the system. Answers how many bytes fewer the heap holds. Memory comes
+   back as it is used, with a page fault for each page. */
+size_t gleaner_trim(gleaner_mutator *mutator);
+
+/* Calls a type by a name, which censuses and snapshots show. The name is copied.
+   Call it when the type is registered. */
+void gleaner_name_type(gleaner_heap *heap, gleaner_type type, const char *name);
+
+/* Collects everything, and writes what lives and what keeps it to a file, which
+   the command `gleaner heap` reads. All mutators are stopped meanwhile. If the
+   file cannot be written, the answer is false, and the reason is written to
+   `message` as for gleaner_heap_new. */
+bool gleaner_snapshot(gleaner_mutator *mutator, const char *path, char *message,
+                      size_t message_bytes);
+
+struct gleaner_type_count {
+    gleaner_type type;
+    const char *name;                   /* "" if the type has none */
+    uint64_t live_objects, live_bytes;
+    /* Since the heap was made; 0 without option count-types. */
+    uint64_t allocated_objects, allocated_bytes;
+};
+/* Collects everything, and calls `visit` for each type of which there is
+   something, that with the most live bytes first. Of an array in pieces its
+   spine counts. `of` is valid only during the call, which may use the
+   mutator. */
+void gleaner_census(gleaner_mutator *mutator,
+                    void (*visit)(void *data,
+                                  const struct gleaner_type_count *of),
+                    void *data);
 
 #ifdef __cplusplus
 }

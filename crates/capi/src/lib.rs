@@ -21,6 +21,7 @@ mod events;
 mod factory;
 mod handles;
 mod heaps;
+mod memory;
 mod mutators;
 mod panics;
 mod roots;

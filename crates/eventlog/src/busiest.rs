@@ -1,5 +1,5 @@
 //! The one process of a log that counts where a program is looked at as a whole: that with the most collections. Its
-//! children inherit the setting, and write to the same file.
+//! children inherit the setting, and write to the same file. Of a process with several heaps each counts for itself.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -9,12 +9,15 @@ use crate::{Line, Process, Reader};
 /// The process with the most collections, or of those without any the one that allocated most, if the log has any; and how
 /// many lines are no events.
 pub fn busiest(input: impl BufRead) -> io::Result<(Option<Process>, u64)> {
-    let mut processes = BTreeMap::<u64, Process>::new();
+    let mut processes = BTreeMap::<(u64, u64), Process>::new();
     let mut broken = 0;
     let mut reader = Reader::new(input);
     while let Some(line) = reader.next()? {
         match line {
-            Line::Event(event) => processes.entry(event.pid).or_default().add(&event),
+            Line::Event(event) => {
+                let heap = processes.entry((event.pid, event.heap)).or_default();
+                heap.add(&event);
+            }
             Line::Unreadable(_) | Line::NoLog => broken += 1,
         }
     }

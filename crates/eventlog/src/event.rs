@@ -13,6 +13,9 @@ pub struct Event<'a> {
     pub name: Cow<'a, str>,
     /// The process.
     pub pid: u64,
+    /// Which of the heaps of the process, from 1; 0 where it has one alone.
+    #[serde(default)]
+    pub heap: u64,
     /// The number of the collection, from 1; outside of one, that of the last.
     #[serde(default)]
     pub collection: u64,

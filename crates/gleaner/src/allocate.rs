@@ -265,11 +265,18 @@ impl Mutator {
         fresh: Fresh,
     ) -> Address {
         self.assert_may_collect("an allocation");
+        if self.shared.wanted.take_signal() {
+            self.obey_signal();
+        }
         let record = self.record_place();
         let kind = &self.shared.kind;
         with_heap!(kind, heap => heap.check_request(id, length, bytes));
         // SAFETY: this thread's mutator, inside the gate, which was asserted.
         with_heap!(kind, heap => unsafe { heap.allocate_slowly(record, bytes, place, fresh) })
+            .inspect(|_| {
+                let apart = place != Place::Anywhere;
+                with_heap!(kind, heap => heap.note_type(id, bytes, apart));
+            })
             .unwrap_or(Address::NULL)
     }
 }

@@ -11,6 +11,7 @@ use gleaner_plans::scavenge::Scavenge;
 
 use crate::crew::Helpers;
 use crate::listeners::Listeners;
+use crate::wanted::Wanted;
 use crate::zeroers::Zeroers;
 
 /// The heap is full: collecting everything did not make enough room.
@@ -86,6 +87,10 @@ pub(crate) struct Body {
     /// How many mutators there are. Relaxed: it is a number for people, and a hint.
     pub(crate) mutators: AtomicUsize,
     pub(crate) listeners: Listeners,
+    /// The snapshots that options ask for.
+    pub(crate) wanted: Wanted,
+    /// Whether the user was told of the end. Relaxed: the exchange decides who tells.
+    pub(crate) is_over: AtomicBool,
     /// An option from outside that changed the layout of objects while the program did not say that its code follows.
     pub(crate) unknown_layout: Option<&'static str>,
     /// Whether this process was forked, and the heap has had no threads since. Relaxed: it is set while there is one

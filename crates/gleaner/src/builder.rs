@@ -75,7 +75,8 @@ impl Builder {
         Ok(self)
     }
 
-    /// The most bytes that all spaces together may take: at least 1 MB, rounded to 64 KB. Option `heap-limit`.
+    /// The most bytes that all spaces together may take: at least 1 MB, rounded to 64 KB. Option `heap-limit`. It is also the
+    /// most that [`Mutator::set_limit`](crate::Mutator::set_limit) can make it later.
     pub fn limit(mut self, bytes: usize) -> Self {
         self.options.heap_limit = bytes;
         self

@@ -79,6 +79,13 @@ pub(crate) fn stand_aside(heap: u32) {
     HEAPS.unlock();
 }
 
+/// Runs `body` for each heap; none ends meanwhile. It waits for no other thread.
+pub(crate) fn for_each_heap(body: impl Fn(&Body)) {
+    lock(None);
+    heaps().for_each(body);
+    HEAPS.unlock();
+}
+
 /// All heaps, for a thread that has the lock.
 fn heaps() -> impl Iterator<Item = &'static Body> {
     // SAFETY: the callers hold the lock, and none of them changes the list meanwhile.

@@ -17,6 +17,7 @@ use gleaner_os::refusal::Limit;
 use gleaner_plans::scavenge::locality::Sums as Locality;
 use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
 use gleaner_plans::shared::log_ends;
+use gleaner_plans::shared::snapshot::Snapshots;
 use gleaner_work::Synchronisation;
 
 use crate::body::{Body, Kind, Shared, with_heap};
@@ -29,8 +30,9 @@ use crate::types::{
     Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Tail, Tailed, Type,
     TypeError,
 };
+use crate::wanted::Wanted;
 use crate::zeroers::Zeroers;
-use crate::{fork, members};
+use crate::{exit, fork, members};
 
 /// The error of [`Heap::close`] where the heap is still in use.
 #[derive(Debug)]
@@ -63,6 +65,7 @@ impl Drop for Body {
     fn drop(&mut self) {
         // Before any of it is gone.
         fork::remove(self);
+        self.end();
         // SAFETY: nobody has the heap any more, so it has no mutators.
         let report = with_heap!(&self.kind, heap => unsafe { heap.last_array_report() });
         // A heap in which nothing was allocated was refused by the program, or of no use to it.
@@ -126,12 +129,18 @@ impl Heap {
             References::Wide => Kind::Wide(Scavenge::new(config, helpers.crew())?),
             References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),
         };
+        let number = HEAPS.fetch_add(1, Ordering::Relaxed);
         if let Some(log) = &log {
             let mut log = Some(LogFile::new(Fd(log.as_raw_fd())));
-            log_ends::write_start(&mut log, &config.options, &config.topology);
-            with_heap!(&kind, heap => heap.set_log(log));
+            log_ends::write_start(&mut log, &config.options, &config.topology, number + 1);
+            with_heap!(&kind, heap => heap.set_log(log, number + 1));
         }
-        let number = HEAPS.fetch_add(1, Ordering::Relaxed);
+        let wanted = Wanted::new(&config.options);
+        let snapshots = Snapshots::from_options(&config.options, number);
+        with_heap!(&kind, heap => heap.set_snapshots(snapshots));
+        if wanted.any() || log.is_some() || config.options.stats {
+            exit::watch();
+        }
         let listeners = Listeners::new();
         let told = listeners.clone();
         let refusal = with_heap!(&kind, heap => heap.refusal);
@@ -156,6 +165,8 @@ impl Heap {
         let zeroers = with_heap!(&kind, heap => unsafe { Zeroers::new(&**heap, factory) });
         let mut body = Box::new(Body {
             listeners,
+            wanted,
+            is_over: AtomicBool::new(false),
             lost_its_threads: AtomicBool::new(false),
             zeroers,
             mutators: AtomicUsize::new(0),
@@ -166,6 +177,12 @@ impl Heap {
             _log: log,
         });
         let place = &raw const *body as usize;
+        if body.wanted.any() {
+            body.listeners.add(Arc::new(move |_: &Collection<'_>| {
+                // SAFETY: the body is in a box, and who collects has a reference to it.
+                unsafe { &*(place as *const Body) }.tell_of_snapshots();
+            }));
+        }
         with_heap!(&mut body.kind, heap => heap.before_collection = Some(Box::new(move || {
             // SAFETY: the body is in a box, and who collects has a reference to it.
             unsafe { &*(place as *const Body) }.find_threads();
@@ -324,9 +341,9 @@ impl Heap {
         Arc::strong_count(&self.shared) - 1
     }
 
-    /// The most bytes that all objects together may take.
+    /// The most bytes that all objects together may take. [`Mutator::set_limit`](crate::Mutator::set_limit) changes it.
     pub fn limit(&self) -> usize {
-        with_heap!(&self.shared.kind, heap => heap.config.limit)
+        with_heap!(&self.shared.kind, heap => heap.limit())
     }
 
     /// The number of threads that collect, including the thread that asks for a collection.

@@ -55,6 +55,7 @@ mod crew;
 mod elements;
 mod environment;
 mod exchange;
+mod exit;
 mod fast_paths;
 mod fields;
 mod filling;
@@ -69,17 +70,20 @@ mod known;
 mod listeners;
 mod local;
 mod members;
+mod memory;
 mod mutator;
 mod new_object;
 pub mod raw;
 mod roles;
 mod scope;
 mod shrink;
+mod snapshots;
 mod threads;
 mod type_data;
 pub mod types;
 mod unregister;
 mod values;
+mod wanted;
 mod zeroers;
 
 /// What the report on arrays is made of: [`Mutator::array_report`].
@@ -103,6 +107,7 @@ pub use gleaner_base::options::{
 };
 pub use gleaner_plans::scavenge::arrays::ArrayCounts;
 pub use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums as Locality};
+pub use gleaner_plans::scavenge::memory::counts::Count;
 pub use gleaner_plans::scavenge::report::ArrayReport;
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
@@ -114,9 +119,11 @@ pub use interrupts::Interrupter;
 pub use known::{FitsInto, Holds, ObjectType};
 pub use listeners::{Collection, Event, Phase};
 pub use local::{Any, Local};
+pub use memory::{LimitError, TypeCount};
 pub use mutator::Mutator;
 pub use roles::{Role, set_thread_role};
 pub use scope::Scope;
+pub use snapshots::SnapshotError;
 pub use threads::{Join, NewThread};
 pub use types::{
     Array, Elements, ReferenceArray, Registered, Structure, Tail, Tailed, Type, TypeError,

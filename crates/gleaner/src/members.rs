@@ -193,6 +193,20 @@ pub(crate) fn inside(heap: u32) -> Option<&'static Member> {
     own().find(|member| member.is_inside() && member.body().number == heap)
 }
 
+/// The calling thread's next allocation by each mutator of this heap goes to the collector: no room is left in the
+/// buffer. Outside of the gate that is so when the thread is inside again.
+pub(crate) fn allocate_slowly_next(heap: u32) {
+    for member in own().filter(|member| member.body().number == heap) {
+        // SAFETY: a mutator of the calling thread, whose record exists as long as it does.
+        let buffer = unsafe { &member.record.as_ref().tlab };
+        if member.is_inside() {
+            buffer.limit.set(buffer.cursor.get());
+        } else {
+            member.limit.set(buffer.cursor.get());
+        }
+    }
+}
+
 /// Panics where the calling thread has stopped the world of a heap, by any of its mutators, or works for one that has:
 /// `what` would wait for the thread itself.
 pub(crate) fn assert_world_runs(heap: u32, what: &str) {

@@ -688,3 +688,64 @@ fn what_mutators_counted_that_the_child_has_lost_is_kept() {
         checked.unwrap();
     });
 }
+
+/// In a child what lives keeps its place in the old space, and with it the pages that it shares, unless an option has it
+/// slid together.
+#[test]
+fn a_child_that_collects_everything_moves_what_lives_by_option_alone() {
+    let _alone = alone();
+    for (child_old, stays) in [("mark-sweep", true), ("mark-compact", false)] {
+        for generations in ["auto", "never"] {
+            let options = format!("child-old={child_old},generations={generations}");
+            let heap = builder().options(&options).unwrap().build().unwrap();
+            let node = heap.structure(NODE).unwrap();
+            let bytes = heap.array(Elements::Bytes).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let dead = list(scope, node, 10_000);
+                let kept = list(scope, node, 10_000);
+                // Both are old and lie side by side; then the lower one dies.
+                scope.collect(true);
+                scope.collect(true);
+                let places = |scope: &mut Scope<'_>| {
+                    scope.nested(|scope| {
+                        let at = scope.null();
+                        scope.assign(at, kept);
+                        let mut places = Vec::new();
+                        while !scope.is_null(at) {
+                            places.push(scope.get_raw(at).as_object().unwrap());
+                            scope.load(at, 0, at);
+                        }
+                        places
+                    })
+                };
+                let before = places(scope);
+                let null = scope.null();
+                scope.assign(dead, null);
+                in_child(child_old, || {
+                    scope.collect(true);
+                    assert_eq!(places(scope) == before, stays, "{options}");
+                    // The child goes on: holes are filled, and what it makes dies.
+                    for _ in 0..3 {
+                        scope.nested(|scope| {
+                            let own = list(scope, node, 20_000);
+                            allocate_much(scope, bytes);
+                            check(scope, own, 20_000);
+                        });
+                    }
+                    scope.collect(true);
+                    assert_eq!(places(scope) == before, stays, "{options}");
+                    check(scope, kept, 10_000);
+                    // What gives memory back slides nevertheless.
+                    scope.trim();
+                    assert_ne!(places(scope), before, "{options}");
+                    check(scope, kept, 10_000);
+                });
+                // The parent slides as ever.
+                scope.collect(true);
+                assert_ne!(places(scope), before, "{options}");
+                check(scope, kept, 10_000);
+            });
+        }
+    }
+}

@@ -51,8 +51,8 @@ impl std::iter::Sum for Tally {
 pub struct Class {
     /// The name of their kind.
     pub kind: String,
-    /// The bytes of each.
-    pub bytes: u64,
+    /// The bytes of each; `None` where kinds are types, whose objects are counted together whatever their size.
+    pub bytes: Option<u64>,
 }
 
 /// Who is there.
@@ -79,7 +79,7 @@ impl Census {
         let mut named = BTreeMap::<Class, Tally>::new();
         for (key, tally) in classes {
             let kind = snapshot.kind_name((key >> 48) as u16);
-            let bytes = key & crate::line::MOST_BYTES;
+            let bytes = (!snapshot.is_precise).then_some(key & crate::line::MOST_BYTES);
             *named.entry(Class { kind, bytes }).or_default() += tally;
         }
         let sites = snapshot.site_names.iter().cloned().zip(sites);

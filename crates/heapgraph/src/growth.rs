@@ -32,7 +32,7 @@ pub struct Growth {
     pub sites: Vec<(String, Change)>,
     /// By root: what only that root keeps.
     pub roots: Vec<(String, Change)>,
-    /// Objects at addresses where none began then; nothing if these are not the addresses of the same process.
+    /// Objects at addresses where none began then; nothing if these are not the addresses of the same process, or if objects move.
     pub new: Option<Tally>,
 }
 
@@ -67,7 +67,7 @@ impl Growth {
                 now.census.sites.iter().cloned(),
             ),
             roots: changes(then.roots(is_same), now.roots(is_same)),
-            new: is_same.then(|| now.new_since(&then)),
+            new: (is_same && !now.graph.snapshot.is_precise).then(|| now.new_since(&then)),
         }
     }
 }

@@ -9,6 +9,8 @@ pub(crate) enum Record<'a> {
     },
     When(&'a [u8]),
     Heap(u64),
+    /// The heap is precise: kinds are types of the program, and objects may lie elsewhere in another snapshot.
+    Precise,
     Kind {
         number: u16,
         name: &'a [u8],
@@ -154,6 +156,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Record<'_>, String> {
             });
         }
         b"when" => return Ok(Record::When(words.0)),
+        b"precise" => Record::Precise,
         b"heap" => Record::Heap(words.count("the size of the heap")?),
         b"kind" => {
             return Ok(Record::Kind {
@@ -257,6 +260,7 @@ mod tests {
             parse(b"root thread-results").unwrap(),
             Record::Root(b"thread-results")
         );
+        assert_eq!(parse(b"precise").unwrap(), Record::Precise);
         assert_eq!(
             parse(b"a a file.c:12").unwrap(),
             Record::Site(b"a file.c:12")

@@ -151,6 +151,7 @@ impl Reading {
             Record::Process { pid, name } => (snapshot.process, snapshot.name) = (pid, lossy(name)),
             Record::When(when) => snapshot.when = lossy(when),
             Record::Heap(bytes) => snapshot.capacity = bytes,
+            Record::Precise => snapshot.is_precise = true,
             Record::Kind { number, name } => {
                 snapshot.kinds.insert(number, lossy(name));
             }

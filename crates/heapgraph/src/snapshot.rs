@@ -149,6 +149,8 @@ pub struct Snapshot {
     pub when: String,
     /// Bytes of the heap.
     pub capacity: u64,
+    /// It is of a precise heap: kinds are types of the program, and objects may lie elsewhere in another snapshot.
+    pub is_precise: bool,
     /// How the file ended.
     pub ending: Ending,
     /// The roots, in the order of the file.

@@ -161,7 +161,7 @@ fn a_census_counts_by_kind_size_and_site() {
     let census = Census::new(&small, small.objects());
     let class = |kind: &str, bytes| Class {
         kind: kind.into(),
-        bytes,
+        bytes: Some(bytes),
     };
     assert_eq!(
         census.classes[0],
@@ -272,7 +272,7 @@ fn what_grew_is_told_by_kind_root_and_address() {
         let (class, change) = &growth.classes[0];
         assert_eq!(
             (class.bytes, change.then, change.now),
-            (2048, kept(0, 0), kept(4096, 2))
+            (Some(2048), kept(0, 0), kept(4096, 2))
         );
         let (root, change) = &growth.roots[0];
         assert_eq!(root, "stack of thread 4711 (main)");

@@ -128,7 +128,7 @@ extern "C" fn at_exit() {
         with_heap(|heap| {
             let collections = heap.collections;
             let advice = advice.as_str().trim_end();
-            log_ends::write_exit(&mut heap.log, collections, allocated, advice);
+            log_ends::write_exit(&mut heap.log, (0, collections), allocated, advice);
         });
     }
 }

@@ -1,10 +1,8 @@
 //! Snapshots of the heap (`snapshot=FILE`): when the program's end or a signal calls for one, and what the user is told.
 
 use core::ffi::{c_int, c_void};
-use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use gleaner_base::events::LineBuffer;
 use gleaner_base::options::SnapshotAt;
 use gleaner_os::signals::{self, Information};
 use gleaner_os::threads;
@@ -108,23 +106,7 @@ fn tell(is_wanted: impl FnOnce(&News) -> bool) {
     let Some(news) = news else {
         return;
     };
-    let path = news.path.as_str();
-    match news.has {
-        Some((objects, bytes)) => {
-            let mut which = LineBuffer::<40>::new();
-            if news.written > 1 {
-                let _ = write!(which, ", the last of {}", news.written);
-            }
-            say(format_args!(
-                "a snapshot of {objects} objects, {} KiB{}, is in {path}: gleaner heap {path}",
-                bytes >> 10,
-                which.as_str()
-            ));
-        }
-        None => say(format_args!(
-            "the snapshot {path} cannot be written: is its directory there, writable and not full, and no limit on files (ulimit -f) too low?"
-        )),
-    }
+    say(format_args!("{news}"));
     if news.missing > 0 {
         say(format_args!(
             "{} references found no room on a mark stack and are not in it: a larger mark-arena has room",

@@ -160,7 +160,7 @@ fn open_log(heap: &mut Heap, options: &Options) {
     }
     heap.log = opened.map(LogFile::new);
     let heap = &mut *heap;
-    log_ends::write_start(&mut heap.log, options, &heap.topology);
+    log_ends::write_start(&mut heap.log, options, &heap.topology, 0);
 }
 
 /// Makes every panic of ours end the process at once, with what broke and the last events.

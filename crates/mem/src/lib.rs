@@ -23,6 +23,7 @@ pub mod speculative;
 pub mod spine;
 pub mod traced;
 mod type_data;
+mod type_names;
 pub mod types;
 pub mod zero;
 

@@ -20,6 +20,7 @@ use crate::growing::Growing;
 use crate::object_layout::{ELEMENTS, FIELDS, GRANULE, LEAST_BYTES, LENGTH};
 use crate::traced::{Size, Trace};
 use crate::type_data::TypeData;
+use crate::type_names::TypeNames;
 
 /// How many types a heap can have. The header has room for 2^24; the table is mapped in one piece.
 pub const MOST_TYPES: usize = 1 << 18;
@@ -244,7 +245,7 @@ pub struct TypeTable {
     records: NonNull<Record>,
     /// How many there are. Release in `register` partners Acquire in `count`.
     count: AtomicU32,
-    /// Taken to register; protects the records past `count`, and the memory.
+    /// Taken to register and to name; protects the records past `count`, and the memory.
     registering: RawLock,
     /// Where the records are.
     memory: UnsafeCell<Growing>,
@@ -252,6 +253,8 @@ pub struct TypeTable {
     data: TypeData,
     /// Numbers of types that were unregistered. Protected by `registering`.
     unregistered: UnsafeCell<Vec<TypeId>>,
+    /// What the embedder calls them. Written under `registering`.
+    names: TypeNames,
 }
 
 // SAFETY: records of types are not written while somebody reads them (see the invariants), all others under the lock.
@@ -273,6 +276,7 @@ impl TypeTable {
             memory: UnsafeCell::new(memory),
             data: TypeData::new(MOST_TYPES)?,
             unregistered: UnsafeCell::new(Vec::new()),
+            names: TypeNames::new(MOST_TYPES)?,
         };
         let own = [(TypeId::GAP, GAP), (TypeId::FILLER, PRIMITIVES)];
         for (id, shape) in own {
@@ -313,6 +317,8 @@ impl TypeTable {
             }
             // SAFETY: inside the mapping, not handed out yet, and the lock is held.
             unsafe { self.records.add(number as usize).write(record) };
+            // SAFETY: `registering` is held.
+            unsafe { self.names.forget(number) };
             if number == self.count.load(Ordering::Relaxed) {
                 self.count.store(number + 1, Ordering::Release);
             }
@@ -404,7 +410,28 @@ impl TypeTable {
         may_be_cut.then_some((u32::from(record.log2), record.shape == REFERENCES))
     }
 
-    /// Before a fork: no thread registers a type until [`TypeTable::unlock_after_fork`]. The lock may be waited for:
+    /// Calls a type by a name from now on. Allocates; the world must run. False when the system gives no memory.
+    ///
+    /// It panics if there is no type of that number, or if it is the collector's own.
+    pub fn set_name(&self, id: TypeId, name: &str) -> bool {
+        assert!(
+            self.has(id),
+            "there is no type {} that could be called {name:?}",
+            id.0
+        );
+        self.registering.lock();
+        // SAFETY: `registering` is held.
+        let is_known = unsafe { self.names.set(id.0, name) };
+        self.registering.unlock();
+        is_known
+    }
+
+    /// What the embedder calls a type. It allocates nothing and takes no lock.
+    pub fn name(&self, id: TypeId) -> Option<&str> {
+        self.names.get(id.0)
+    }
+
+    /// Before a fork: no thread registers or names a type until [`TypeTable::unlock_after_fork`]. The lock may be waited for:
     /// its holder waits for no other thread.
     pub fn lock_for_fork(&self) {
         self.registering.lock();

@@ -44,6 +44,13 @@ pub fn write_system(out: &mut dyn fmt::Write) -> fmt::Result {
     Ok(())
 }
 
+/// Has the C library call a function when the process exits in order, behind those that are registered later. False when it
+/// has no room for another one.
+pub fn at_exit(function: extern "C" fn()) -> bool {
+    // SAFETY: a function that lasts as long as the process.
+    unsafe { libc::atexit(function) == 0 }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

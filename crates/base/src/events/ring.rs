@@ -71,7 +71,7 @@ impl Place {
             event.duration_ns,
             event.bytes,
             event.objects,
-            u64::from(event.workers),
+            u64::from(event.heap) << 32 | u64::from(event.workers),
         ];
         // Relaxed throughout: the version orders them.
         self.phase.store(event.phase as u64, Ordering::Relaxed);
@@ -111,7 +111,7 @@ impl Place {
         let reason = unsafe {
             core::str::from_utf8_unchecked(core::slice::from_raw_parts(reason, reason_length))
         };
-        let [collection, start_ns, duration_ns, bytes, objects, workers] = numbers;
+        let [collection, start_ns, duration_ns, bytes, objects, both] = numbers;
         Some(Event {
             phase: *Phase::ALL.get(phase as usize)?,
             collection,
@@ -119,7 +119,8 @@ impl Place {
             duration_ns,
             bytes,
             objects,
-            workers: workers as u32,
+            workers: both as u32,
+            heap: (both >> 32) as u32,
             reason,
         })
     }

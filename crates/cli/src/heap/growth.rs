@@ -69,7 +69,7 @@ pub(super) fn text(older: &Facts<'_>, newer: &Facts<'_>) -> String {
     rows(
         &mut text,
         "What grew",
-        "kind, and size of each object",
+        names::of_classes(newer.snapshot),
         &growth.classes,
         names::class,
     );

@@ -18,9 +18,20 @@ pub(super) fn object(snapshot: &Snapshot, object: ObjectId) -> String {
     format!("{:x} ({about})", snapshot.base(object))
 }
 
+/// What is counted together.
+pub(super) fn of_classes(snapshot: &Snapshot) -> &'static str {
+    match snapshot.is_precise {
+        true => "type",
+        false => "kind, and size of each object",
+    }
+}
+
 /// Objects that are counted together.
 pub(super) fn class(class: &Class) -> String {
-    format!("{} of {}", shown(&class.kind), size(class.bytes))
+    let kind = shown(&class.kind);
+    class
+        .bytes
+        .map_or(kind.clone(), |bytes| format!("{kind} of {}", size(bytes)))
 }
 
 /// A root.

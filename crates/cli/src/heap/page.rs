@@ -127,12 +127,16 @@ impl Page<'_> {
 
     fn census(&mut self) {
         let census = &self.facts.census;
-        self.head("What lives", "kind, and size of each object");
+        let what = names::of_classes(self.facts.snapshot);
+        self.head("What lives", what);
         self.rows(
             &census.classes,
             MOST_CLASSES,
             names::class,
-            "kinds and sizes",
+            match self.facts.snapshot.is_precise {
+                true => "types",
+                false => "kinds and sizes",
+            },
         );
         if !census.sites.is_empty() {
             self.head("Where it was allocated", "site");

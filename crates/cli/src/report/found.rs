@@ -1,6 +1,7 @@
 //! What is in a log: its processes, the largest first, and what could not be read.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -14,7 +15,10 @@ use crate::words::{counted, processes, shown};
 /// Lines that are named one by one.
 const MOST_NAMED: usize = 5;
 
-/// A process that collected.
+/// A process, and which of its heaps, or 0.
+type Heap = (u64, u64);
+
+/// A process that collected, or one of its heaps.
 pub(super) struct Named {
     /// Its number, and which of those that had it, if there were several.
     pub(super) name: String,
@@ -53,9 +57,9 @@ impl Found {
     /// Reads a log from its beginning to its end.
     pub(super) fn read(file: File, path: &Path) -> Result<Found, Failure> {
         let mut found = Found::default();
-        let mut processes = BTreeMap::<(u64, u64), Process>::new();
+        let mut processes = BTreeMap::<(Heap, u64), Process>::new();
         // How often the number of a process was given to another one.
-        let mut turns = BTreeMap::<u64, u64>::new();
+        let mut turns = BTreeMap::<Heap, u64>::new();
         let mut reader = Reader::new(BufReader::with_capacity(1 << 18, file));
         loop {
             let line = reader.next().map_err(|error| {
@@ -67,11 +71,12 @@ impl Found {
             match line {
                 None => break,
                 Some(Line::Event(event)) => {
-                    let turn = turns.entry(event.pid).or_default();
-                    let mut process = processes.entry((event.pid, *turn)).or_default();
+                    let heap = (event.pid, event.heap);
+                    let turn = turns.entry(heap).or_default();
+                    let mut process = processes.entry((heap, *turn)).or_default();
                     if process.begins_anew(&event) {
                         *turn += 1;
-                        process = processes.entry((event.pid, *turn)).or_default();
+                        process = processes.entry((heap, *turn)).or_default();
                     }
                     process.add(&event);
                 }
@@ -80,15 +85,18 @@ impl Found {
             }
         }
         found.events = reader.events();
-        for ((pid, turn), process) in processes {
+        for ((heap, turn), process) in processes {
             if process.count() == 0 {
                 found.idle += 1;
                 continue;
             }
-            let mut name = match (turn, turns[&pid]) {
-                (_, 0) => format!("process {pid}"),
-                (turn, _) => format!("process {pid}, number {} of that name", turn + 1),
+            let mut name = match heap {
+                (pid, 0) => format!("process {pid}"),
+                (pid, number) => format!("process {pid}, heap {number}"),
             };
+            if turns[&heap] > 0 {
+                let _ = write!(name, ", number {} of that name", turn + 1);
+            }
             if let Some(program) = program(&process) {
                 name = format!("{program}, {name}");
             }

@@ -102,6 +102,8 @@ impl Mutator {
                 found
             });
             if is_complete {
+                let apart = place != Place::Anywhere;
+                with_heap!(&self.shared.kind, heap => heap.note_type(id, bytes, apart));
                 if life == Life::Immortal {
                     // SAFETY: the spine is this mutator's own, and has all its arraylets.
                     unsafe { header::store(spine, Header::fresh_spine(id).immortal()) };

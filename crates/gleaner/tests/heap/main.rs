@@ -18,6 +18,7 @@ mod immortal;
 mod large_garbage;
 mod limits;
 mod listeners;
+mod memory;
 mod places;
 #[path = "../../../plans/tests/harness/rng.rs"]
 #[allow(dead_code, reason = "shared with the tests of another crate")]

@@ -263,7 +263,7 @@ impl Heap {
             turns: 0,
             events: Ring::new(),
             log: None,
-            snapshots: Snapshots::from_options(options),
+            snapshots: Snapshots::from_options(options, 0),
             totals: Totals {
                 started_ns: clock::monotonic_ns(),
                 ..Totals::default()

@@ -115,6 +115,7 @@ impl<F: SlotFormat> Scavenge<F> {
             self.collect(mutator, extent, "stress");
         }
         self.census_if_due(mutator);
+        self.collect_for_external(mutator);
         self.allocate_or_collect(mutator, bytes, (place, fresh))
     }
 
@@ -145,7 +146,7 @@ impl<F: SlotFormat> Scavenge<F> {
         bytes: usize,
         (place, fresh): (Place, Fresh),
     ) -> Option<Address> {
-        if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
+        if faults::armed(FaultPoint::Allocation) || bytes > self.limit() {
             return None;
         }
         let request = Request { bytes, place };
@@ -194,7 +195,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     fn least_pinned(&self) -> usize {
-        (self.config.limit / 16).max(2 * BLOCK_BYTES)
+        (self.limit() / 16).max(2 * BLOCK_BYTES)
     }
 
     /// After a collection of everything, in a stopped world: how many bytes of pinned objects may come before the next.

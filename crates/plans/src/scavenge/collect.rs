@@ -26,7 +26,7 @@ use super::heap::NO_ROOM;
 use super::mutator::Mutator;
 use super::old::{self, MarkCompact, OldGeneration};
 use super::resize::Collection;
-use super::state::NEVER;
+use super::state::{MUCH_SURVIVES, NEVER};
 use super::walk::Edge;
 use super::{Scavenge, State};
 use crate::scavenge::decide::collection::{self, Measurements};
@@ -37,6 +37,10 @@ use crate::shared::record::{Record, write_event};
 
 /// What overwrites freed memory under `poison`: no header, no reference, easy to see.
 const POISON: usize = 0xdead_dead_dead_dead;
+
+/// What is done in a stop when everything was collected.
+pub(super) type Also<'a> =
+    Option<&'a mut dyn FnMut(&mut State, &mut WorldStopped<'_>, &mut Record)>;
 
 impl<F: SlotFormat> Scavenge<F> {
     /// How many collections there were: to be given to [`Scavenge::collect_unless_past`].
@@ -63,12 +67,23 @@ impl<F: SlotFormat> Scavenge<F> {
         self.collect_if(mutator, extent, reason, (Some(seen), request))
     }
 
-    fn collect_if(
+    pub(super) fn collect_if(
         &self,
         mutator: &Mutator,
         extent: Extent,
         reason: &'static str,
         (seen, request): (Option<u64>, Request),
+    ) -> Option<bool> {
+        self.collect_and(mutator, (extent, reason), (seen, request), None)
+    }
+
+    /// The same, and does something else in the stop when everything was collected, if it was.
+    pub(super) fn collect_and(
+        &self,
+        mutator: &Mutator,
+        what: (Extent, &'static str),
+        (seen, request): (Option<u64>, Request),
+        also: Also<'_>,
     ) -> Option<bool> {
         let _outside = self.outside(mutator, Passage::Collection);
         if let Some(prepare) = &self.before_collection {
@@ -76,7 +91,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let done = self.collecting.with(&self.gate, |state| {
             let wanted = seen.is_none_or(|seen| seen == self.epoch());
-            wanted.then(|| self.lead(state, extent, reason, request))
+            wanted.then(|| self.lead(state, what, request, also))
         });
         let (room, record) = done?;
         if let Some(listener) = &self.listener {
@@ -89,15 +104,15 @@ impl<F: SlotFormat> Scavenge<F> {
     fn lead(
         &self,
         state: &mut State,
-        extent: Extent,
-        reason: &'static str,
+        what: (Extent, &'static str),
         request: Request,
+        mut also: Also<'_>,
     ) -> (bool, Record) {
         let Some(leading) = &self.leading else {
-            return self.stop_and_collect(state, extent, reason, request);
+            return self.stop_and_collect(state, what, request, also);
         };
         let mut done = None;
-        leading(&mut || done = Some(self.stop_and_collect(state, extent, reason, request)));
+        leading(&mut || done = Some(self.stop_and_collect(state, what, request, also.take())));
         done.expect("what leads a collection runs it")
     }
 
@@ -113,9 +128,9 @@ impl<F: SlotFormat> Scavenge<F> {
     fn stop_and_collect(
         &self,
         state: &mut State,
-        extent: Extent,
-        reason: &'static str,
+        (extent, reason): (Extent, &'static str),
         request: Request,
+        also: Also<'_>,
     ) -> (bool, Record) {
         let broken = StopsTheProcess;
         let mut record = Record::new(self.epoch() + 1);
@@ -123,6 +138,7 @@ impl<F: SlotFormat> Scavenge<F> {
         state.crew_sizes.look(self.crew.helpers());
         let started = clock::monotonic_ns();
         self.prepare_census(state);
+        self.prepare_types();
         let mut stopped = self.stop_world(state, &mut record);
         let world = &mut stopped;
         let mut collection = self.begin_collection(state, world, started, request);
@@ -137,6 +153,10 @@ impl<F: SlotFormat> Scavenge<F> {
         self.check_after(state, world);
         if why.is_some() {
             self.take_census(state, world);
+            if let Some(also) = also {
+                also(state, world, &mut record);
+            }
+            self.take_snapshot(state, world, &mut record, (reason, false));
         }
         self.end_collection(state, world, &mut record, (&mut collection, why.is_some()));
         let room = self.has_room(world, request);
@@ -170,8 +190,10 @@ impl<F: SlotFormat> Scavenge<F> {
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::used);
         let large_used = [self.large.used(), arraylets];
         let allocated = self.used().saturating_sub(state.lately.used);
+        state.totals.allocated_bytes += allocated as u64;
         self.retire_tlabs(state, world);
         self.retire_arraylets(state, world);
+        self.count_fresh(state, world);
         self.check_before(state, world);
         let mut tops = [Address::NULL; MOST_REGIONS];
         for (top, region) in tops.iter_mut().zip(self.nursery.regions().iter()) {
@@ -179,6 +201,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         self.zeroing.note_taken(world, &self.nursery.eden);
         self.count_eden_pages(state);
+        self.note_used(state, large_used, &tops);
         Collection {
             was_full: false,
             mutator_ns: started.saturating_sub(state.lately.resumed_ns),
@@ -186,7 +209,6 @@ impl<F: SlotFormat> Scavenge<F> {
             needed: request.beside(),
             beside: beside.saturating_sub(state.lately.beside_used),
             beside_used: beside,
-            large_used,
             allocated,
             stopped_ns: started,
             now_ns: started,
@@ -213,7 +235,7 @@ impl<F: SlotFormat> Scavenge<F> {
         state.crew_sizes.begin(true);
         let policy = match extent {
             Extent::Compact => &MarkCompact,
-            Extent::Young | Extent::Full => old::policy(self.config.options.old),
+            Extent::Young | Extent::Full => old::policy(state.old),
         };
         if !policy.collect(self, state, world, record, why) {
             MarkCompact.collect(self, state, world, record, old::NO_HOLES);
@@ -230,6 +252,9 @@ impl<F: SlotFormat> Scavenge<F> {
             self.leave_evacuated(world, &collection.tops);
         }
         self.poison_free_memory(&collection.tops, gave_up);
+        if gave_up {
+            self.note_given_up();
+        }
     }
 
     /// What follows from what was found: sizes, how eden is zeroed, and what is collected next.
@@ -242,15 +267,18 @@ impl<F: SlotFormat> Scavenge<F> {
     ) {
         (collection.was_full, collection.now_ns) = (was_full, clock::monotonic_ns());
         self.resize(state, world, record, collection);
+        self.decide_external(state, record, was_full);
         self.sum_locality(state);
         self.decide_next(state, world, was_full);
         self.decide_zeroing(state, world, record, collection);
+        self.note_fresh(state);
         self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The mutators run again: what the stop came to.
     fn finish(&self, state: &mut State, record: &mut Record, started: u64, reason: &'static str) {
-        let stopped = clock::monotonic_ns() - started;
+        // A snapshot is the user's, and no cost of collecting.
+        let stopped = clock::monotonic_ns() - started - record.duration(Phase::Snapshot);
         state.totals.stopped_ns += stopped;
         state.totals.longest_stop_ns = state.totals.longest_stop_ns.max(stopped);
         let stopping = record.duration(Phase::StopWorld);
@@ -269,7 +297,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if !state.scavenging && state.wants_full.is_none() {
             state.wants_full = Some(match self.config.options.generations {
                 Generations::Never => NEVER,
-                _ => "scavenges cost more than collections of everything",
+                _ => MUCH_SURVIVES,
             });
         }
         self.set_old_end(&mut world.allocator());
@@ -468,8 +496,12 @@ fn publish(state: &mut State, record: &Record) {
 }
 
 pub(super) fn publish_event(state: &mut State, event: &Event) {
-    state.events.push(event);
-    write_event(&mut state.log, event);
+    let event = Event {
+        heap: state.number,
+        ..*event
+    };
+    state.events.push(&event);
+    write_event(&mut state.log, &event);
 }
 
 #[cfg(all(test, not(loom)))]

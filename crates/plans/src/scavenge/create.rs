@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 
-use gleaner_base::options::HugePages;
+use gleaner_base::options::{Generations, HugePages};
 use gleaner_base::sync::{AtomicU64, AtomicUsize};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
@@ -26,10 +26,14 @@ use super::arrays::sharing_stops::SharingStops;
 use super::beside::Beside;
 use super::checks::quarantine::Quarantine;
 use super::config::{Config, CreateError, LEAST_LIMIT, REGION_GRANULE};
+use super::decide;
 use super::handles::{self, Handles};
 use super::heap::Scavenge;
 use super::heap_roots::HeapRoots;
 use super::locality::{self, Locality};
+use super::memory::counts::ByType;
+use super::memory::external::External;
+use super::memory::uses::Touched;
 use super::mutator::RootVisitorPlace;
 use super::nodes::lockstep::Lockstep;
 use super::nodes::segregated;
@@ -146,6 +150,18 @@ impl<F: SlotFormat> Scavenge<F> {
             collecting: Collecting::new(State::new(&config, &sizes, engine, sums)),
             plan: Plan::new(base, span).ok_or_else(need("its compactor"))?,
             old_limit: AtomicUsize::new(sizes.limit - sizes.first_young()),
+            limit: AtomicUsize::new(sizes.limit),
+            give_back_next: AtomicUsize::new(0),
+            touched: Touched::new(),
+            allocated_by_type: ByType::new(),
+            external: External::new(&decide::external::Measurements {
+                filled: 0,
+                young: match config.options.generations {
+                    Generations::Never => usize::MAX,
+                    _ => sizes.first_young(),
+                },
+                limit: sizes.limit,
+            }),
             least_young: sizes.least_young(),
             young_large_limit: AtomicUsize::new(sizes.first_eden()),
             old_high: AtomicUsize::new(old.word()),

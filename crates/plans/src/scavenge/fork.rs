@@ -3,7 +3,8 @@
 //!
 //! In the child the mutators of all other threads are gone, with their roots; their buffers are filled, so that the
 //! heap can be walked. Helpers and zeroing threads are gone, too. The one that has started them starts others when a
-//! collection needs them, and until then the leader works alone and mutators zero for themselves.
+//! collection needs them, and until then the leader works alone and mutators zero for themselves. Option `child-old` says
+//! how the old generation is collected there.
 //!
 //! Runs on the thread that forks. It may be a mutator inside the gate, which stands then; nothing that it holds moves.
 
@@ -11,11 +12,14 @@ use alloc::boxed::Box;
 use core::ptr::NonNull;
 
 use gleaner_base::events::{Event, Phase};
+use gleaner_base::options::Generations;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::clock;
 
 use super::collect::publish_event;
 use super::mutator::Mutator;
+use super::old;
+use super::state::MUCH_SURVIVES;
 use super::{Scavenge, State};
 use crate::scavenge::stop::collecting;
 use crate::scavenge::stop::poll::StandAside;
@@ -61,6 +65,17 @@ impl<F: SlotFormat> Scavenge<F> {
         self.collecting.let_go(&self.gate, set_polls);
     }
 
+    /// In the child: the pages of what lives are shared with the parent until one of them writes there. So by default it is
+    /// not slid any more, and the young generation is collected by itself again.
+    fn keep_pages_shared(&self, state: &mut State) {
+        state.old = self.config.options.child_old;
+        let is_open = self.config.options.generations != Generations::Never;
+        if is_open && !old::policy::<F>(state.old).slides() {
+            state.scavenging = true;
+            state.wants_full = state.wants_full.filter(|&why| why != MUCH_SURVIVES);
+        }
+    }
+
     /// In the child: the mutators that `is_own` knows are this thread's, and `inside` of them are inside the gate. All
     /// others are gone.
     pub fn after_fork_in_child(&self, is_own: &dyn Fn(NonNull<Mutator>) -> bool, inside: u32) {
@@ -81,6 +96,10 @@ impl<F: SlotFormat> Scavenge<F> {
                 let own = mutators.whereabouts();
                 own.for_each(Whereabouts::set_calling_thread);
                 state.mutators = mutators;
+                self.keep_pages_shared(state);
+                if let Some(snapshots) = &mut state.snapshots {
+                    snapshots.begin_in_child();
+                }
                 let mut event = Event::new(Phase::Fork, self.epoch());
                 event.start_ns = clock::monotonic_ns();
                 publish_event(state, &event);

@@ -32,6 +32,9 @@ use super::config::{Config, LARGE_BYTES};
 use super::handles::Handles;
 use super::heap_roots::{HeapRoots, RootRange, RootRangeError};
 use super::locality::Locality;
+use super::memory::counts::ByType;
+use super::memory::external::External;
+use super::memory::uses::Touched;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use super::state::{State, Totals};
 use super::weak::WeakTables;
@@ -102,6 +105,17 @@ pub struct Scavenge<F> {
     /// See the invariants.
     pub(super) collecting: Collecting<State>,
     pub(super) plan: Plan,
+    /// The most bytes of all spaces together: at most that of the configuration. Written in stopped worlds.
+    pub(super) limit: AtomicUsize,
+    /// Whether the next collection of everything gives all memory back that nothing lives in. Relaxed: it carries nothing
+    /// but itself.
+    pub(super) give_back_next: AtomicUsize,
+    /// Which memory of the nursery was used since it was given back.
+    pub(super) touched: Touched,
+    /// What was allocated of each type, where that is counted.
+    pub(super) allocated_by_type: ByType,
+    /// Bytes outside of the heap that its objects hold.
+    pub external: External,
     /// The least young generation that makes sense, in bytes.
     pub(super) least_young: usize,
     /// Bytes that the old, the pinned and the large space may use together. Written in a stopped world.
@@ -241,9 +255,12 @@ impl<F: SlotFormat> Scavenge<F> {
             .with(&self.gate, |_| self.crew.synchronisation())
     }
 
-    /// Where events are written from now on. The caller is no mutator inside the gate.
-    pub fn set_log(&self, log: Option<LogFile>) {
-        self.collecting.with(&self.gate, |state| state.log = log);
+    /// Where events are written from now on, as those of the heap of that number in its process. The caller is no mutator
+    /// inside the gate.
+    pub fn set_log(&self, log: Option<LogFile>, number: u32) {
+        self.collecting.with(&self.gate, |state| {
+            (state.log, state.number) = (log, number)
+        });
     }
 
     /// Sets the function that visits the roots in compiled frames from now on. The caller is no mutator inside the

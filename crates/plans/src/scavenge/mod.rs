@@ -16,6 +16,8 @@
 //!   scavenging
 //! - [`zeroing`]: what zeroes eden, and when
 //! - [`arrays`]: arrays in pieces, what mutators and the collector do with them, and the report on them
+//! - [`memory`]: what the program decides on: a limit that changes, memory that goes back, bytes outside of the heap; counts
+//!   by type, and snapshots
 //! - [`nodes`]: memory nodes
 //! - [`weak`]: handles, weak references, finalizers and ephemerons
 //! - [`checks`]: what looks for mistakes: the invariants, and for embedders guards, the quarantine and a walk
@@ -42,6 +44,7 @@ pub mod extent;
 pub mod fork;
 mod heap;
 pub mod heap_roots;
+pub mod memory;
 pub mod mutator;
 mod mutator_list;
 pub mod nodes;
@@ -60,6 +63,8 @@ pub use arrays::{parts, report, tally};
 pub use checks::{verify, walk};
 pub use config::{Config, CreateError, LARGE_BYTES, LEAST_LIMIT, REGION_GRANULE};
 pub use heap::{Listener, Scavenge};
+pub use memory::limit::LimitError;
+pub use memory::snapshot::{LastWords, SnapshotError};
 pub use nodes::locality;
 pub use state::{State, Totals};
 pub use trace::{edges, mark, roots};

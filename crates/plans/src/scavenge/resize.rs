@@ -1,11 +1,9 @@
 //! After each collection: measures, asks the deciders whether the young generation is collected by itself from now on
-//! and how large the generations are, and does what they say. Memory that the old space has not needed for some
-//! collections of everything goes back to the system.
+//! and how large the generations are, and does what they say. What was not used for some collections of everything goes
+//! back to the system ([`release`](super::memory::release)).
 //!
 //! The young generation and the old one share the limit: what the one gains the other loses. Ranges of addresses are
 //! reserved for the largest sizes. The leader does this before the mutators go on.
-
-use core::ptr::NonNull;
 
 use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
 use gleaner_base::events::{Event, Phase};
@@ -38,8 +36,6 @@ pub(super) struct Collection {
     pub beside: usize,
     /// What was used there when it began.
     pub beside_used: usize,
-    /// Of that, large objects and arraylets.
-    pub large_used: [usize; 2],
     /// How long the mutators ran since the one before, in nanoseconds.
     pub mutator_ns: u64,
     /// Bytes that were allocated since the one before.
@@ -64,9 +60,6 @@ impl<F: SlotFormat> Scavenge<F> {
         state.lately.note_pause(collection);
         state.lately.used = self.used();
         state.lately.beside_used = self.beside_used();
-        let most = state.lately.most_large.iter_mut();
-        most.zip(collection.large_used)
-            .for_each(|(most, used)| *most = used.max(*most));
         if collection.was_full {
             state.last_full.filled = self.old_used() - self.old_holes();
         }
@@ -84,7 +77,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         self.balance(world, record);
         if collection.was_full {
-            self.release_unused(&mut state.lately, world);
+            self.release_unused(state, world);
             (state.lately.cycle_ns, state.lately.cycle_allocated) = (0, 0);
         }
     }
@@ -97,12 +90,12 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Option<&'static str> {
         let config = &self.config;
         let open = config.options.generations == Generations::Auto && config.options.stress == 0;
-        if !open || !old::policy::<F>(config.options.old).slides() || !collection.for_room {
+        if !open || !old::policy::<F>(state.old).slides() || !collection.for_room {
             return None;
         }
         let lately = &state.lately;
         // Where ranges are small, the young generation cannot take all that the old one does not need.
-        let budget = (lately.young + lately.old_target).min(config.limit);
+        let budget = (lately.young + lately.old_target).min(self.limit());
         let found = generations::Measurements {
             scavenging: state.scavenging,
             was_full: collection.was_full,
@@ -136,7 +129,8 @@ impl<F: SlotFormat> Scavenge<F> {
         collection: &Collection,
         found: &Measurements,
     ) -> (usize, &'static str) {
-        if collection.was_full || !state.scavenging {
+        // One that came before eden was full says nothing of its size.
+        if collection.was_full || !state.scavenging || !collection.for_room {
             return found.wanted;
         }
         let lately = &state.lately;
@@ -165,9 +159,9 @@ impl<F: SlotFormat> Scavenge<F> {
     fn measure(&self, state: &State, collection: &Collection) -> Measurements {
         let lately = &state.lately;
         Measurements {
-            limit: self.config.limit,
+            limit: self.limit(),
             scavenging: state.scavenging,
-            slides: old::policy::<F>(self.config.options.old).slides(),
+            slides: old::policy::<F>(state.old).slides(),
             nursery_used: self.nursery.used(),
             allocated_lately: lately.allocated,
             beside_lately: lately.beside,
@@ -176,7 +170,7 @@ impl<F: SlotFormat> Scavenge<F> {
             young: lately.young,
             wanted: (lately.young, "the sizes do"),
             survivor: self.nursery.to().bytes(),
-            least_young: self.least_young,
+            least_young: self.least_young_at(self.limit()),
             old_used: self.old_used(),
             old_holes: self.old_holes(),
             old_target: lately.old_target,
@@ -204,11 +198,11 @@ impl<F: SlotFormat> Scavenge<F> {
             world,
             whole(decision.eden).max(BLOCK_BYTES),
             whole(decision.survivor).max(BLOCK_BYTES),
-            self.config.limit.saturating_sub(self.old_used()),
+            self.limit().saturating_sub(self.old_used()),
         );
         self.release_above(world, &ends);
         event.objects = (self.place_shares_anew(world, &ends) / memory::page_size()) as u64;
-        let old_limit = self.config.limit.saturating_sub(nursery.capacity());
+        let old_limit = self.limit().saturating_sub(nursery.capacity());
         debug_assert!(
             old_limit >= self.old_used(),
             "more than the limit is in use"
@@ -279,40 +273,6 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old_high_lately.fetch_max(top, Ordering::Relaxed);
     }
 
-    /// After a collection of everything: once in `release-after` of them, memory goes back above what the old space
-    /// needed since the last time, and of the large space and the arraylets what is beyond the most that they held.
-    fn release_unused(&self, lately: &mut Lately, world: &mut WorldStopped<'_>) {
-        self.note_old_top();
-        lately.unreleased += 1;
-        let every = self.config.options.release_after;
-        if every == 0 || lately.unreleased < every {
-            return;
-        }
-        lately.unreleased = 0;
-        let top = self.old.region.top();
-        let needed = self.old_high_lately.swap(top.word(), Ordering::Relaxed);
-        self.release_old_above(Address::new(needed));
-        let [large, pieces] = core::mem::take(&mut lately.most_large);
-        let locked = &mut world.allocator();
-        let excess = self.large.resident().saturating_sub(large);
-        self.large.release_free(locked, excess);
-        if let Some(arraylets) = &self.arraylets {
-            arraylets.release_free(locked, arraylets.resident().saturating_sub(pieces));
-        }
-    }
-
-    /// Gives memory above an address back, which is not below the top of the old space.
-    fn release_old_above(&self, low: Address) {
-        let high = self.old_reached();
-        let low = low.min(high);
-        release(low, high);
-        if let Some(locality) = &self.locality {
-            let low = low.align_up(memory::page_size());
-            locality.note_released(low, high.word().saturating_sub(low.word()));
-        }
-        self.old_high.store(low.word(), Ordering::Relaxed);
-    }
-
     /// How high the old space has been since memory above its top was given back.
     pub(super) fn old_reached(&self) -> Address {
         Address::new(self.old_high.load(Ordering::Relaxed)).max(self.old.region.top())
@@ -332,19 +292,6 @@ impl<F: SlotFormat> Scavenge<F> {
             self.release_beside(locked, excess.saturating_sub(above));
         }
     }
-}
-
-/// Gives back the whole pages of memory that no object uses. Whether there were some, which read as zero now.
-pub(super) fn release(low: Address, high: Address) -> bool {
-    let page = memory::page_size();
-    let (low, high) = (low.align_up(page), high.align_down(page));
-    if low < high
-        && let Some(start) = NonNull::new(low.ptr::<u8>())
-    {
-        // SAFETY: whole pages where no object is.
-        return unsafe { memory::release(start, high.offset_from(low)) };
-    }
-    false
 }
 
 /// What workers reserve when more is promoted than was expected.

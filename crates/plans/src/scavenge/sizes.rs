@@ -271,9 +271,7 @@ impl Sizes {
 
     /// The least young generation that makes sense.
     pub fn least_young(&self) -> usize {
-        (self.limit / 64)
-            .clamp(LEAST_YOUNG, MOST_LEAST_YOUNG)
-            .min(self.first_young())
+        least_young(self.limit).min(self.first_young())
     }
 
     /// Up to which the old generation is filled before everything is collected for the first time.
@@ -281,6 +279,11 @@ impl Sizes {
         let beside = self.limit - self.first_young();
         beside.min(generation_sizes::SMALL)
     }
+}
+
+/// The least young generation that makes sense in a heap of that limit.
+pub(super) fn least_young(limit: usize) -> usize {
+    (limit / 64).clamp(LEAST_YOUNG, MOST_LEAST_YOUNG)
 }
 
 const LEAST_YOUNG: usize = 256 << 10;

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use gleaner_base::events::Ring;
-use gleaner_base::options::Generations;
+use gleaner_base::options::{Generations, OldPolicy};
 use gleaner_mem::Address;
 use gleaner_os::clock;
 use gleaner_os::log_file::LogFile;
@@ -12,6 +12,7 @@ use gleaner_spaces::precise::regions::MOST_NODES;
 use super::arrays::ArrayCounts;
 use super::config::Config;
 use super::crew_sizes::CrewSizes;
+use super::memory::uses::Uses;
 use super::mutator_list::MutatorList;
 use super::report::Censuses;
 use super::sizes::Sizes;
@@ -21,7 +22,10 @@ use super::{locality, waiting};
 use crate::scavenge::decide::generations;
 use crate::scavenge::decide::young_size::YoungSize;
 use crate::scavenge::decide::zeroing::Trials;
+use crate::shared::snapshot::Snapshots;
 
+/// Why everything is collected where scavenges do not pay.
+pub(super) const MUCH_SURVIVES: &str = "scavenges cost more than collections of everything";
 /// Why everything is collected under `generations=never`.
 pub(super) const NEVER: &str = "the young generation is never collected by itself";
 
@@ -46,6 +50,8 @@ pub struct Totals {
     pub promoted_bytes: u64,
     /// How often collections looked at the key of an ephemeron.
     pub ephemeron_looks: u64,
+    /// Bytes that were allocated until the last collection.
+    pub allocated_bytes: u64,
     /// What zeroing came to until the last collection, in nanoseconds.
     pub zeroed: Zeroed,
     /// What collections did about arrays in pieces, and mutators that are gone.
@@ -89,10 +95,6 @@ pub(super) struct Lately {
     pub(super) cycle_ns: u64,
     /// What was allocated meanwhile.
     pub(super) cycle_allocated: usize,
-    /// Collections of everything since memory was last looked for that the old space does not need.
-    pub(super) unreleased: u32,
-    /// The most that large objects and arraylets took since then when a collection began.
-    pub(super) most_large: [usize; 2],
 }
 
 /// What the last full collection was like.
@@ -122,9 +124,15 @@ pub struct State {
     pub(super) wants_full: Option<&'static str>,
     /// Whether the young generation is collected by itself.
     pub(super) scavenging: bool,
+    /// How the old generation is collected: as option `old` says, or in a forked child `child-old`.
+    pub(super) old: OldPolicy,
     /// What is known of the last collections.
     pub(super) lately: Lately,
     pub(super) last_full: LastFull,
+    /// Where each of eden's fragments ended behind the last collection.
+    pub(super) fresh_from: [Address; MOST_NODES],
+    /// What was used lately of the heap's memory.
+    pub(super) uses: Uses,
     /// What is known of sizes of the young generation.
     pub(super) young_size: YoungSize,
     /// What is known of collecting the young generation by itself.
@@ -143,8 +151,12 @@ pub struct State {
     pub(super) censuses: Censuses,
     /// Sums.
     pub totals: Totals,
+    /// What writes the snapshots that the options ask for.
+    pub(super) snapshots: Option<Box<Snapshots>>,
     /// The last events.
     pub events: Ring,
+    /// The number of the heap among those of its process, which its events carry.
+    pub(super) number: u32,
     /// Where events go as JSON lines.
     pub log: Option<LogFile>,
 }
@@ -167,7 +179,10 @@ impl State {
             guarded_from: [Address::NULL; MOST_NODES],
             wants_full: (!scavenging).then_some(NEVER),
             scavenging,
+            old: config.options.old,
             last_full: LastFull::default(),
+            fresh_from: [Address::NULL; MOST_NODES],
+            uses: Uses::NONE,
             young_size: YoungSize::new(),
             generations: generations::Memory::new(),
             zeroed: Zeroed::default(),
@@ -183,7 +198,9 @@ impl State {
             censuses: Censuses::default(),
             totals: Totals::default(),
             locality,
+            snapshots: None,
             events: Ring::new(),
+            number: 0,
             log: None,
         }
     }

@@ -12,9 +12,10 @@ use gleaner_os::{clock, memory, program, threads};
 /// Bytes of a line.
 const LINE: usize = 4096;
 
-/// Writes that a heap started. The caller runs no collection.
-pub fn write_start(log: &mut Option<LogFile>, options: &Options, topology: &Topology) {
-    write_head(log, Phase::Options, 0, options, topology);
+/// Writes that a heap started, the one of that number in its process, or 0 if that is not said. The caller runs no
+/// collection.
+pub fn write_start(log: &mut Option<LogFile>, options: &Options, topology: &Topology, heap: u32) {
+    write_head(log, (Phase::Options, heap, 0), options, topology);
 }
 
 /// Writes that this process was forked after `collections` collections of those before it. The caller runs no
@@ -25,14 +26,13 @@ pub fn write_fork(
     topology: &Topology,
     collections: u64,
 ) {
-    write_head(log, Phase::Fork, collections, options, topology);
+    write_head(log, (Phase::Fork, 0, collections), options, topology);
 }
 
 /// Writes what begins, with which options, on which machine.
 fn write_head(
     log: &mut Option<LogFile>,
-    phase: Phase,
-    collections: u64,
+    which: (Phase, u32, u64),
     options: &Options,
     topology: &Topology,
 ) {
@@ -43,7 +43,7 @@ fn write_head(
     let mut buffer = [0; LINE / 4];
     let command = program::command_line(&mut buffer);
     let with = |command: &str, line: &mut LineBuffer<LINE>| {
-        begin(line, phase, collections)?;
+        begin(line, which)?;
         line.write_str(",\"reason\":")?;
         let mut list = LineBuffer::<{ LINE / 4 }>::new();
         options.write_list(&mut list)?;
@@ -70,23 +70,35 @@ fn write_head(
     }
 }
 
-/// Writes that the process ends in order after `collections` collections, how many bytes it allocated in all, and what is
-/// advised for the next time. The caller runs no collection.
-pub fn write_exit(log: &mut Option<LogFile>, collections: u64, allocated: u64, advice: &str) {
+/// Writes that the process ends in order after `collections` collections, or that the heap of that number does; how many
+/// bytes it allocated in all, and what is advised for the next time. The caller runs no collection.
+pub fn write_exit(
+    log: &mut Option<LogFile>,
+    (heap, collections): (u32, u64),
+    allocated: u64,
+    advice: &str,
+) {
     append(log, |line| {
-        begin(line, Phase::Exit, collections)?;
+        begin(line, (Phase::Exit, heap, collections))?;
         write!(line, ",\"bytes\":{allocated},\"reason\":")?;
         write_json_string(line, advice)?;
         line.write_str("}")
     });
 }
 
-fn begin(line: &mut LineBuffer<LINE>, phase: Phase, collections: u64) -> fmt::Result {
+fn begin(
+    line: &mut LineBuffer<LINE>,
+    (phase, heap, collections): (Phase, u32, u64),
+) -> fmt::Result {
     let (process, now) = (threads::current_process(), clock::monotonic_ns());
     let name = phase.as_str();
+    write!(line, "{{\"event\":\"{name}\",\"pid\":{process}")?;
+    if heap > 0 {
+        write!(line, ",\"heap\":{heap}")?;
+    }
     write!(
         line,
-        "{{\"event\":\"{name}\",\"pid\":{process},\"collection\":{collections},\"start_ns\":{now},\"duration_ns\":0"
+        ",\"collection\":{collections},\"start_ns\":{now},\"duration_ns\":0"
     )
 }
 
@@ -133,9 +145,9 @@ mod tests {
             ..Options::DEFAULT
         };
         let text = written(|log| {
-            write_start(log, &options, &Topology::host());
+            write_start(log, &options, &Topology::host(), 0);
             write_fork(log, &options, &Topology::host(), 2);
-            write_exit(log, 3, 4096, "one \"piece\"\nand another");
+            write_exit(log, (0, 3), 4096, "one \"piece\"\nand another");
         });
         let lines: std::vec::Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");

@@ -2,13 +2,12 @@
 //!
 //! A snapshot is written at the end of a collection's stop, when everything that can be reached is marked. It has first
 //! the roots with the objects that they lead to, then each marked object with those that it refers to, by the same
-//! rules by which objects are marked. It goes to a file of another name first, so that there is never half of one under
-//! the name that was asked for.
+//! rules by which objects are marked.
 //!
 //! Runs on the collecting thread under the allocator lock. Nothing here allocates but [`Snapshots::from_options`], which the
 //! heap calls as it starts (I1).
 
+mod places;
 mod write;
-mod writer;
 
-pub use writer::{News, Snapshots};
+pub use crate::shared::snapshot::{News, Snapshots};

@@ -7,7 +7,6 @@ use core::sync::atomic::Ordering;
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::{LineBuffer, Phase};
 use gleaner_mem::Address;
-use gleaner_os::output::{self, Present};
 use gleaner_os::threads;
 use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::allocate::is_freed;
@@ -17,10 +16,11 @@ use gleaner_spaces::mark_sweep::kinds::{
 };
 use gleaner_spaces::mark_sweep::scan::{FROM_HEAP, FROM_STACK};
 
-use super::writer::{News, Places, Snapshots, VERSION, Writer, with_end};
+use super::places::Places;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::request::{Client, Request};
 use crate::shared::record::Record;
+use crate::shared::snapshot::Writer;
 
 impl Heap {
     /// Writes a snapshot if one is due. Everything that can be reached must be marked, and nothing grey.
@@ -43,78 +43,36 @@ impl Heap {
             record.step(Phase::Snapshot, |event| {
                 event.objects = objects;
                 event.bytes = live as u64;
-                self.write_snapshot(&mut snapshots, world, request, client);
+                snapshots.write(live, |out| {
+                    (objects, self.write_snapshot(out, world, request, client))
+                });
             });
             self.totals.snapshots_ns += record.duration(Phase::Snapshot);
-            let path = snapshots.path("");
-            let has = (!snapshots.out.failed).then_some((objects, live));
-            let missing = snapshots.missing;
-            snapshots.written += u32::from(has.is_some());
-            snapshots.news = Some(News {
-                process: threads::current_process(),
-                written: snapshots.written,
-                path,
-                has,
-                missing,
-            });
-            // Also where it failed: the next try is as far off.
-            snapshots.live = live;
         }
         self.snapshots = Some(snapshots);
     }
 
+    /// Writes all of one. How many references found no room on a mark stack.
     fn write_snapshot(
         &mut self,
-        snapshots: &mut Snapshots,
+        out: &mut Writer,
         world: &WorldStopped<'_>,
         request: &Request<'_>,
         client: &dyn Client,
-    ) {
-        let mut temporary = snapshots.path(".new");
-        let mut path = snapshots.path("");
-        let out = &mut snapshots.out;
-        out.failed = true;
-        let (Some(temporary), Some(path)) = (with_end(&mut temporary), with_end(&mut path)) else {
-            return;
-        };
-        // A device, a pipe or a link is written to; no file takes its place.
-        let replaces = output::present(path) == Present::Replaceable;
-        let name = if replaces { temporary } else { path };
-        let Some(file) = output::create(name) else {
-            return;
-        };
-        out.file = Some(file);
-        out.failed = false;
-        out.room = output::largest_file();
+    ) -> usize {
         self.context.observes = true;
-        self.write_head(out, request);
+        out.head(self.collections + 1, request.reason, self.space.capacity);
+        self.write_kinds(out);
         let mut places = Places::new();
         self.write_roots((out, &mut places), world, request.stack_pointer, client);
         places.sort();
         self.write_objects(out, &mut places, client);
         self.context.observes = false;
         // What was counted on the way is no marking.
-        snapshots.missing = self.engine.finish(&self.context).dropped;
-        out.flush();
-        file.close();
-        out.file = None;
-        if replaces {
-            out.failed = out.failed || !output::rename(temporary, path);
-            if out.failed {
-                output::remove(temporary);
-            }
-        }
+        self.engine.finish(&self.context).dropped
     }
 
-    fn write_head(&self, out: &mut Writer, request: &Request<'_>) {
-        let process = threads::current_process();
-        let mut name = [0; 17];
-        let name = threads::name_of(threads::ThreadId(process), &mut name);
-        out.line(format_args!("gleaner-heap {VERSION}"));
-        out.line(format_args!("process {process} {name}"));
-        let number = self.collections + 1;
-        out.line(format_args!("when collection {number}: {}", request.reason));
-        out.line(format_args!("heap {}", self.space.capacity));
+    fn write_kinds(&self, out: &mut Writer) {
         for number in 0..self.space.kinds.count().min(MAX_KINDS) {
             let Some(kind) = self.space.kinds.get(number) else {
                 continue;
@@ -276,7 +234,7 @@ impl Heap {
         for address in places.held() {
             out.line(format_args!("held {address:x}"));
         }
-        out.line(format_args!("end {objects} {edges}"));
+        out.end(objects, edges);
     }
 }
 
@@ -286,7 +244,7 @@ fn word(out: &mut Writer, at: Address, found: Resolved) {
 }
 
 fn target(out: &mut Writer, base: Address) {
-    out.line(format_args!("t {:x}", base.word()));
+    out.target(base);
 }
 
 /// Whose a static range is, from where it starts and the path that the loader has.

@@ -89,7 +89,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let before = mutator.with_stock(contents, |stock| stock.len());
         let missing = count.saturating_sub(before);
         // What can never be is refused before it has taken all that is free.
-        if self.arraylet_bytes(missing) > self.config.limit {
+        if self.arraylet_bytes(missing) > self.limit() {
             return false;
         }
         let zeroes = count == 1 && mutator.zeros_in_a_row.get() >= ZEROS_IN_A_ROW;
@@ -185,7 +185,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let Some(extent) = *next else {
             return false;
         };
-        if faults::armed(FaultPoint::Allocation) || bytes > self.config.limit {
+        if faults::armed(FaultPoint::Allocation) || bytes > self.limit() {
             return false;
         }
         let (seen, request) = (self.epoch(), Request::arraylets(contents, bytes));

@@ -89,7 +89,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
         let heap = self.heap;
         let regions = heap.regions();
         self.require(
-            heap.used() <= heap.config.limit,
+            heap.used() <= heap.limit(),
             "the spaces together use no more than the limit (I7)",
             "all",
             Address::new(heap.used()),

@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 pub mod collection;
+pub mod external;
 pub mod generation_sizes;
 pub mod generations;
 pub mod sharing;
+pub mod unused;
 pub mod young_size;
 pub mod zeroing;

@@ -22,8 +22,8 @@ use gleaner_os::numa::{self, Refusal};
 use gleaner_os::topology::NodeSet;
 use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS, Region};
 
+use crate::scavenge::memory::release::release;
 use crate::scavenge::mutator::Mutator;
-use crate::scavenge::resize::release;
 use crate::scavenge::{LARGE_BYTES, Scavenge};
 use crate::shared::record::Record;
 
@@ -159,9 +159,13 @@ impl<F: SlotFormat> Scavenge<F> {
     /// The regions of the nursery ended there, and some end lower now: what lies between goes back to the system. In a
     /// stopped world.
     pub(in crate::scavenge) fn release_above(&self, world: &mut WorldStopped<'_>, ends: &Ends) {
-        for (region, &end) in self.nursery.regions().iter().zip(&ends.0) {
+        let regions = self.nursery.regions();
+        for (index, (region, &end)) in regions.iter().zip(&ends.0).enumerate() {
             let low = region.space.end();
             let zero = release(low, end);
+            if low < end {
+                self.touched.note_released(index, region.space.bytes());
+            }
             if let (Some(locality), true) = (&self.locality, low < end) {
                 locality.note_released(low, end.offset_from(low));
             }

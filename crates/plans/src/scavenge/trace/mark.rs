@@ -16,7 +16,7 @@ use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::large_objects::{Fate, Generation};
 use gleaner_spaces::precise::tenured::BlockBuffer;
 
-use crate::scavenge::resize::release;
+use crate::scavenge::memory::release::release;
 use crate::scavenge::roots::{Task, Tasks};
 use crate::scavenge::trace::{Item, Trace, WorkerState, scan_item};
 use crate::scavenge::waiting::{Keys, Nothing, Watch};

@@ -17,7 +17,7 @@ use crate::scavenge::walk::{Edge, Found};
 use crate::scavenge::{Scavenge, State};
 
 /// Room for the types of a heap, and for some that are registered before the world stops.
-fn room(types: u32) -> usize {
+pub(in crate::scavenge) fn room(types: u32) -> usize {
     types as usize + 256
 }
 

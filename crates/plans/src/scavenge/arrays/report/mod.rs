@@ -13,6 +13,7 @@ mod found;
 mod table;
 
 pub use crate::scavenge::arrays::Geometry;
+pub(in crate::scavenge) use census::room;
 pub(in crate::scavenge) use found::Censuses;
 pub use found::{ArrayReport, ArrayType, Footprint, Living};
 pub use table::{Composition, Savings};
