@@ -250,7 +250,7 @@ option_table! {
     zeroing_lead: usize = 0, "zeroing-lead", Tuning, Precise, None, size(64 << 10, "all of eden");
     /// How many threads zero under zeroing=concurrent-static and concurrent-racing.
     zeroing_threads: u32 = 2, "zeroing-threads", Tuning, Precise, Some("OOPSLA 2011, section 6.2"), Accepted::Number { least: 1, most: 16, power_of_two: false, zero: "" };
-    /// Which grey object is scanned next: the one that was found last, the one that was found first, or the first of the few hundred found last.
+    /// Which grey object is scanned next: the one that was found last, the one that was found first, or the first of about a thousand found last.
     trace_order: TraceOrder = TraceOrder::Hierarchical, "trace-order", Tuning, Precise, Some("ASPLOS 2013, section 2.3.2"), Accepted::Choice(TraceOrder::NAMES);
     /// How the collecting threads take tasks: without a lock, or under one. The paper's baseline is locked, with parking=monitor.
     task_queue: TaskQueue = TaskQueue::LockFree, "task-queue", Tuning, Precise, Some("ASPLOS 2013, section 3.1.1"), Accepted::Choice(TaskQueue::NAMES);

@@ -27,9 +27,9 @@ use gleaner_work::mailbox::BatchMemory;
 use crate::scavenge::config::Homes;
 use crate::scavenge::trace::grey::SEGMENT_ITEMS;
 
-/// The most messages of a worker that wait to be sent: 64 segments of a stack. They are sent after each item and each
+/// The most messages of a worker that wait to be sent: 32 segments of a stack. They are sent after each item and each
 /// task, so only those with more references have more; the worker that finds them then follows the rest by itself.
-pub(in crate::scavenge) const MOST_WAITING: usize = 64 * SEGMENT_ITEMS;
+pub(in crate::scavenge) const MOST_WAITING: usize = 32 * SEGMENT_ITEMS;
 
 /// What a message is about: a slot, and what the receiver must know of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -30,7 +30,7 @@ use gleaner_work::Deque;
 
 /// Items of a segment: so many objects of two or three references, with their old places, are in the second cache
 /// together.
-pub(in crate::scavenge) const SEGMENT_ITEMS: usize = 509;
+pub(in crate::scavenge) const SEGMENT_ITEMS: usize = 1021;
 /// The most items that are moved to the deque at once.
 const MOST_SHARED: usize = 256;
 /// With fewer items on its stack a worker shares nothing.
@@ -72,7 +72,7 @@ impl Item {
     }
 }
 
-/// A piece of a stack: 4 KB.
+/// A piece of a stack: 8 KB.
 #[repr(C)]
 struct Segment {
     previous: *mut Segment,
