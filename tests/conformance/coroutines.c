@@ -117,14 +117,19 @@ static void name_all_stacks(void)
     next_push();
 }
 
+/* Nobody allocates while another thread goes from stack to stack, which lets nothing be collected. */
+static pthread_barrier_t all_there, all_done;
+
 /* 20 MB, of which nothing lives but the list. */
 static void allocate_on_fiber(int number)
 {
     GC_enable();
+    pthread_barrier_wait(&all_there);
     void **volatile list = make_list(CELLS);
     for (int i = 0; i < 20; i++)
         churn(under_stress() ? 800 : 1 << 20, 32);
     fibers[number].whole = is_whole(list, CELLS);
+    pthread_barrier_wait(&all_done);
     GC_disable();
 }
 
@@ -166,6 +171,8 @@ static void collects_as_usual_on_named_stacks(void)
     GC_gcollect();
     CHECK_OP(tells, >, 0);
     GC_word before = GC_get_gc_no();
+    pthread_barrier_init(&all_there, NULL, FIBER_THREADS);
+    pthread_barrier_init(&all_done, NULL, FIBER_THREADS);
     for (int i = 0; i < FIBER_THREADS; i++)
         REQUIRE(GC_pthread_create(&threads[i], NULL, run_fiber, &fibers[i]) == 0);
     for (int i = 0; i < FIBER_THREADS; i++) {
