@@ -57,6 +57,7 @@ mod environment;
 mod fast_paths;
 mod fields;
 mod filling;
+mod finalizers;
 mod fork;
 mod guarded;
 mod handle;
@@ -92,6 +93,7 @@ pub use elements::{Cursor, Number};
 pub use environment::OutsideLayout;
 pub use fields::{AnySlots, Fields, Slots};
 pub use filling::New;
+pub use finalizers::{Finalizing, Ready};
 pub use gleaner_base::options::{
     Crew, Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue,
     TraceOrder, Zeroing,
@@ -114,5 +116,6 @@ pub use roles::{Role, set_thread_role};
 pub use scope::Scope;
 pub use threads::{Join, NewThread};
 pub use types::{
-    Array, Elements, ReferenceArray, Registered, Structure, Tail, Tailed, Type, TypeError,
+    Array, Elements, EphemeronTable, ReferenceArray, Registered, Structure, Tail, Tailed, Type,
+    TypeError, WeakArray,
 };

@@ -14,6 +14,7 @@ pub mod mapped_list;
 pub mod object_bits;
 pub mod object_layout;
 pub mod object_model;
+mod offsets;
 pub mod places;
 pub mod shared_bytes;
 pub mod side;
@@ -22,6 +23,7 @@ pub mod speculative;
 pub mod spine;
 pub mod traced;
 pub mod types;
+pub mod weak_slots;
 pub mod zero;
 
 pub use address::Address;

@@ -27,6 +27,7 @@ use gleaner_mem::object_model::ELEMENTS;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::regions::Regions;
 
+use crate::scavenge::handles::{self, TASK_HANDLES};
 use crate::scavenge::walk::{Edge, Found};
 use crate::scavenge::{Scavenge, State};
 
@@ -181,7 +182,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
         // SAFETY: the object was walked over.
         unsafe {
             heap.model
-                .scan(header, object, |slot| verify_slot(slot, is_old))
+                .scan_all(header, object, |slot| verify_slot(slot, is_old))
         };
         if header.is_spine() {
             self.verify_spine(found, is_old, verify_slot);
@@ -256,6 +257,26 @@ impl<F: SlotFormat> Verifier<'_, F> {
         let heap = self.heap;
         heap.weak.visit_all(check);
         (0..heap.handles.prepare()).for_each(|number| check(heap.handles.slot(number as u32)));
+        self.verify_chunks();
+    }
+
+    /// A handle to a young object lies in a chunk that is marked young.
+    fn verify_chunks(&self) {
+        let heap = self.heap;
+        for table in heap.weak.tables().into_iter().chain([&heap.handles]) {
+            let count = table.prepare();
+            let old = (0..count.div_ceil(TASK_HANDLES)).filter(|&chunk| !table.is_young(chunk));
+            for number in old.flat_map(|number| handles::chunk(number, count)) {
+                let object = table.load(number).as_object();
+                self.require(
+                    !object.is_some_and(|object| heap.is_young(object)),
+                    "a handle to a young object lies in a chunk that is marked young",
+                    "handles",
+                    table.slot(number),
+                    Header::forwarded_to(Address::NULL),
+                );
+            }
+        }
     }
 
     /// The slot at `slot` refers to `referent`.

@@ -10,7 +10,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::regions::{MOST_REGIONS, Region};
 
 use crate::scavenge::Scavenge;
-use crate::scavenge::handles::TASK_HANDLES;
+use crate::scavenge::handles::{self, TASK_HANDLES};
 use crate::scavenge::mutator::Mutator;
 use crate::scavenge::mutator_list::{MutatorList, Stopped};
 
@@ -39,7 +39,7 @@ pub enum Task<'a> {
     /// Objects that wait to be finalized.
     Finalizers,
     /// Handles of these numbers.
-    Handles(Range<usize>),
+    Handles(Range<u32>),
     /// Whole cards of a region.
     Strip(Address, Address),
     /// The strip of a large object with this number.
@@ -118,8 +118,7 @@ impl<'a> Tasks<'a> {
         }
         let mut task = task - self.mutators.len() - 1;
         if task < self.handle_tasks() {
-            let first = task * TASK_HANDLES;
-            return Task::Handles(first..(first + TASK_HANDLES).min(self.handles));
+            return Task::Handles(handles::chunk(task, self.handles));
         }
         task -= self.handle_tasks();
         for &range in self.ranges() {
@@ -145,9 +144,7 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: a task is made of a mutator that does not run, and the root visitor is set by the holder of `collecting`,
             // which the leader is.
             Task::Mutator(mutator) => unsafe { mutator.visit_roots(visit) },
-            Task::Handles(numbers) => {
-                numbers.for_each(|number| visit(self.handles.slot(number as u32)))
-            }
+            Task::Handles(numbers) => numbers.for_each(|number| visit(self.handles.slot(number))),
             Task::Finalizers | Task::Strip(..) | Task::Large(_) | Task::Arraylets(_) => {}
         }
     }
