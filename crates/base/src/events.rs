@@ -287,7 +287,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 35);
+        assert_eq!(Phase::ALL.len(), 36);
     }
 
     #[test]
