@@ -65,6 +65,7 @@ PHASES = (
     "end",
     "heap-grow",
     "heap-shrink",
+    "external",
     "slow-stop",
     "out-of-memory",
     "fork",

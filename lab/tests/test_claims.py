@@ -166,8 +166,11 @@ def test_the_papers_designs_by_condition():
     others = set(ratios("zeroing-amd.md", "auto")) - idle
     assert said("In all # other groups than the first ten") == [len(others)]
     for groups, designs, pattern in (
-        (idle, ("concurrent", "adaptive"), "`concurrent` takes # of `bulk` and `adaptive` #: they"),
-        (idle, ("hot-path", "non-temporal"), "`hot-path` takes #, and `non-temporal` #, which"),
+        (
+            idle,
+            ("concurrent", "adaptive", "hot-path", "non-temporal"),
+            "`concurrent` takes # of `bulk`, `adaptive` #, `hot-path` # and `non-temporal` #[.]",
+        ),
         (busy, ("concurrent", "adaptive"), "`concurrent` takes # and `adaptive` takes #[.]"),
         (
             others,

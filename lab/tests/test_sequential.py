@@ -121,7 +121,8 @@ def test_an_experiment_stops_when_its_bars_are_decided(tmp_path, capsys):
     assert rounds_of(results) == set(range(5))
 
 
-def test_an_experiment_goes_on_until_a_bar_is_decided(tmp_path):
+def test_an_experiment_goes_on_until_a_bar_is_decided(tmp_path, monkeypatch):
+    monkeypatch.setenv("BENCH_CALLS", str(tmp_path / "calls"))
     path = bench.experiment(tmp_path, "steady", repetitions=10)
     path.write_text(path.read_text().replace("below: 1.1", "below: 0.8"))
     tool, out = bench.make(tmp_path), tmp_path / "out"
