@@ -245,6 +245,41 @@ struct gleaner_tail {
 gleaner_type gleaner_tailed(gleaner_heap *heap, const struct gleaner_tail *tail,
                             char *message, size_t message_bytes);
 
+/* Types with slots that are weak: a weak reference, an ephemeron, or a whole
+   table of either, as objects of the heap. There may be any number of them,
+   and they die like other objects. A scavenge does not look at those that are
+   old and refer to no young object.
+
+   A weak slot does not keep its object: it becomes 0 when nothing else does. An
+   ephemeron is two slots side by side, a key and a value. While its object
+   lives, the value lives as long as the key, even if the value refers to the
+   key or to the table; then both become 0. An integer as a key lives for ever.
+   With 0 as its key an ephemeron keeps nothing, and its value may become 0.
+
+   The slots are loaded and stored as others are, and no function is needed to
+   open them. The section on weak references below tells the order in which
+   they are cleared. */
+struct gleaner_slots {
+    const uint32_t *references; /* ascending offsets of slots as usual */
+    size_t reference_count;
+    const uint32_t *weak; /* of weak slots */
+    size_t weak_count;
+    const uint32_t *ephemerons; /* of keys; the value is in the slot behind */
+    size_t ephemeron_count;
+};
+struct gleaner_weak_layout {
+    size_t head; /* bytes before the first element */
+    struct gleaner_slots slots;
+    size_t element; /* bytes of an element; 0 if there are no elements */
+    struct gleaner_slots element_slots; /* from the start of an element */
+};
+/* Objects with elements have a length at offset 8, as those of gleaner_tailed,
+   and are allocated by gleaner_allocate_tailed, all others by
+   gleaner_allocate. */
+gleaner_type gleaner_weak_type(gleaner_heap *heap,
+                               const struct gleaner_weak_layout *layout,
+                               char *message, size_t message_bytes);
+
 /* Types whose slots only a function can find. `trace` calls visitor->visit for
    each slot of the object. `trace` and `size` run while all threads are
    stopped, on several threads at once, and also for dead objects. They must
@@ -1065,11 +1100,14 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
    1. Ephemerons keep the values of keys that live.
 
    2. Weak references to the dead become null: also those to an object that has
-   a finalizer, and to one that is reached only from such objects.
+   a finalizer, and to one that is reached only from such objects. This holds of
+   weak slots in objects (gleaner_weak_type), too.
 
    3. Dead objects with finalizers come to life again, with all that they reach,
    also through ephemerons. They come back all at once, even one to which
-   another of them refers, and are handed out in no particular order.
+   another of them refers, and are handed out in no particular order. A weak slot
+   in an object that only they lead to becomes null if its object is dead even
+   so.
 
    4. Ephemerons whose keys are still dead become null.
 
@@ -1117,6 +1155,32 @@ void gleaner_ephemeron_free(gleaner_ephemeron *ephemeron);
 bool gleaner_add_finalizer(gleaner_mutator *mutator, void *object);
 /* The next object that is ready to be finalized, or NULL. */
 void *gleaner_next_finalizable(gleaner_mutator *mutator);
+
+/* A finalizer that is an object of the heap, with a value that it keeps. There
+   may be any number of them, and a scavenge does not look at old ones.
+   gleaner_next_finalizer hands it out once, when nothing else refers to the
+   object any more: with the object alive again if the finalizer revives it;
+   else with 0, as a weak reference that is queued when it is cleared. A value
+   that refers to the object keeps it for ever.
+
+   gleaner_finalizer_new allocates, so it may collect, and other references have
+   to be in roots. `order` is 0 to 7. The answer is NULL when the heap is full.
+   Keep it only to take it back. */
+void *gleaner_finalizer_new(gleaner_mutator *mutator, void *object,
+                            gleaner_value value, uint32_t order, bool revives);
+/* The finalizer is not handed out, and keeps nothing. False if it was handed out
+   or taken back before. */
+bool gleaner_take_back(gleaner_mutator *mutator, void *finalizer);
+/* The next one that is ready: the lowest order first; in an order, what became
+   ready in an earlier collection; then in the order in which they were made.
+   False if none is. */
+bool gleaner_next_finalizer(gleaner_mutator *mutator, gleaner_value *object,
+                            gleaner_value *value);
+/* How many are ready, those of gleaner_add_finalizer included. Any thread may
+   ask at any time; a listener that asks hears of each. */
+size_t gleaner_ready_finalizers(const gleaner_heap *heap);
+/* When a heap is freed nothing is finalized: finalizers that wait, and those
+   that are ready, are gone with it. */
 
 /* ---- memory, and what there is of each type ------------------------------ */
 

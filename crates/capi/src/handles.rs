@@ -1,9 +1,10 @@
 //! Handles, weak references, ephemerons, finalizers. What C has of each is a [`Name`], so one that was freed is noticed.
 
 use gleaner::raw::{Address, Record, Value};
-use gleaner::{Ephemeron, Handle, Weak};
+use gleaner::{Ephemeron, Finalizing, Handle, Heap, Weak};
 
 use crate::cells::{Cells, Name};
+use crate::checks::heap_of;
 use crate::{mutator, pointer};
 
 /// What C has a name of, and what messages call one.
@@ -150,4 +151,59 @@ pub unsafe extern "C" fn gleaner_add_finalizer(record: *mut Record, object: *mut
 pub unsafe extern "C" fn gleaner_next_finalizable(record: *mut Record) -> *mut u8 {
     // SAFETY: the calling thread's mutator.
     pointer(unsafe { mutator(record, "a finalizable object is taken") }.next_finalizable_raw())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_finalizer_new(
+    record: *mut Record,
+    object: *mut u8,
+    value: u64,
+    order: u32,
+    revives: bool,
+) -> *mut u8 {
+    let finalizing = Finalizing {
+        order: u8::try_from(order).unwrap_or(u8::MAX),
+        revives,
+    };
+    // SAFETY: the calling thread's mutator, a valid reference and a valid value; the caller keeps no others.
+    let made = unsafe {
+        mutator(record, "a finalizer is made").finalizer_raw(
+            Address::of(object),
+            Value::from_bits(value),
+            finalizing,
+        )
+    };
+    pointer(made.ok())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_take_back(record: *mut Record, finalizer: *mut u8) -> bool {
+    // SAFETY: the calling thread's mutator, and a valid reference.
+    let taken = unsafe {
+        mutator(record, "a finalizer is taken back").take_back_raw(Address::of(finalizer))
+    };
+    taken
+        .unwrap_or_else(|| panic!("gleaner_take_back: the object at {finalizer:?} is no finalizer"))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_next_finalizer(
+    record: *mut Record,
+    object: *mut u64,
+    value: *mut u64,
+) -> bool {
+    // SAFETY: the calling thread's mutator.
+    let Some(ready) = (unsafe { mutator(record, "a finalizer is taken") }).next_finalizer_raw()
+    else {
+        return false;
+    };
+    // SAFETY: both are the caller's, as gleaner.h asks.
+    unsafe { (*object, *value) = (ready.0.bits(), ready.1.bits()) };
+    true
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_ready_finalizers(heap: Name<Heap>) -> usize {
+    // SAFETY: a heap of the caller's.
+    unsafe { heap_of(heap) }.ready_finalizers()
 }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 use std::ptr;
 
 use gleaner::raw::{
-    Arrays, FastPaths, Record, RootVisitor, Shape, Size, SizeFunction, Trace, TraceFunction,
+    Arrays, FastPaths, Record, RootVisitor, Shape, Size, SizeFunction, Slots, Trace, TraceFunction,
     TypeId, VERSION, Visitor,
 };
 use gleaner::{BuildError, Builder, Heap, OutsideLayout, References};
@@ -281,6 +281,68 @@ pub unsafe extern "C" fn gleaner_tailed(
         references,
         element: tail.element,
         element_references,
+    };
+    // SAFETY: a heap of the caller's.
+    let id = unsafe { heap_of(heap) }.register_raw(shape);
+    type_number(id, message, message_bytes)
+}
+
+/// `struct gleaner_slots`.
+#[repr(C)]
+pub struct CSlots {
+    references: *const u32,
+    reference_count: usize,
+    weak: *const u32,
+    weak_count: usize,
+    ephemerons: *const u32,
+    ephemeron_count: usize,
+}
+
+impl CSlots {
+    /// The lists; the error is how many slots one has whose pointer is null.
+    ///
+    /// # Safety
+    /// Each pointer is null, or as many offsets as its count says lie there, as long as `'a` lasts.
+    unsafe fn slots<'a>(&self) -> Result<Slots<'a>, usize> {
+        // SAFETY: as the caller promises.
+        let list = |offsets, count| unsafe { list(offsets, count) }.ok_or(count);
+        Ok(Slots {
+            references: list(self.references, self.reference_count)?,
+            weak: list(self.weak, self.weak_count)?,
+            ephemerons: list(self.ephemerons, self.ephemeron_count)?,
+        })
+    }
+}
+
+/// `struct gleaner_weak_layout`.
+#[repr(C)]
+pub struct WeakLayout {
+    head: usize,
+    slots: CSlots,
+    element: usize,
+    element_slots: CSlots,
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_weak_type(
+    heap: Name<Heap>,
+    layout: *const WeakLayout,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> u32 {
+    // SAFETY: a complete struct, as gleaner.h asks.
+    let layout = unsafe { &*layout };
+    // SAFETY: null, or as many offsets as the struct says lie there, as gleaner.h asks.
+    let lists = unsafe { (layout.slots.slots(), layout.element_slots.slots()) };
+    let (slots, element_slots) = match lists {
+        (Ok(slots), Ok(element_slots)) => (slots, element_slots),
+        (Err(count), _) | (_, Err(count)) => return no_offsets(count, message, message_bytes),
+    };
+    let shape = Shape::Weak {
+        head: layout.head,
+        slots,
+        element: layout.element,
+        element_slots,
     };
     // SAFETY: a heap of the caller's.
     let id = unsafe { heap_of(heap) }.register_raw(shape);

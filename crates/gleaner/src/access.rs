@@ -204,7 +204,12 @@ impl<'s> Scope<'s> {
         let has_length = self.shape(object, |shape| {
             matches!(
                 shape,
-                Some(Shape::References | Shape::Primitives { .. } | Shape::Tailed { .. })
+                Some(
+                    Shape::References
+                        | Shape::Primitives { .. }
+                        | Shape::Tailed { .. }
+                        | Shape::Weak { element: 1.., .. }
+                )
             )
         });
         if !has_length {
@@ -258,6 +263,16 @@ impl<'s> Scope<'s> {
                 // SAFETY: this shape has a length.
                 let length = unsafe { self.shared().length_raw(object) };
                 format!("{length} elements of {element} bytes behind a head of {head}")
+            }
+            Some(Shape::Weak {
+                head, element: 0, ..
+            }) => format!("weak slots in {head} bytes"),
+            Some(Shape::Weak { head, element, .. }) => {
+                // SAFETY: this shape has a length.
+                let length = unsafe { self.shared().length_raw(object) };
+                format!(
+                    "{length} elements of {element} bytes with weak slots behind a head of {head}"
+                )
             }
             Some(Shape::Traced { .. }) => "a trace function".into(),
             None => "no type of this heap".into(),

@@ -67,6 +67,13 @@ handle! {
     Ephemeron, heap => &heap.weak.ephemerons.handles
 }
 
+impl Handle {
+    /// A mutator inside the heap of the handle: it keeps another value, which is valid there.
+    pub(crate) fn put(&self, value: Value) {
+        Handle::table(&self.shared).put(self.number, value);
+    }
+}
+
 impl Ephemeron {
     /// The slot of the value.
     pub(crate) fn second(&self) -> Address {

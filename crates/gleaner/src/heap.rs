@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use gleaner_base::events::Event;
 use gleaner_base::options::References;
-use gleaner_mem::object_model::{Shape, TypeId};
+use gleaner_mem::object_model::{self, LEAST_BYTES, Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_os::log_file::LogFile;
 use gleaner_os::numa::Refusal;
@@ -27,8 +27,8 @@ use crate::listeners::{Collection, Listeners};
 use crate::members::{Callback, Runs};
 use crate::threads::Factory;
 use crate::types::{
-    Array, Elements, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Tail, Tailed, Type,
-    TypeError,
+    Array, Elements, EphemeronTable, Id, MOST_STRUCTURE_BYTES, ReferenceArray, Structure, Tail,
+    Tailed, Type, TypeError, WeakArray,
 };
 use crate::wanted::Wanted;
 use crate::zeroers::Zeroers;
@@ -275,6 +275,54 @@ impl Heap {
             log2: elements as u32,
         })?;
         Ok(Array(id, elements))
+    }
+
+    /// Registers a type of arrays of weak references.
+    pub fn weak_array(&self) -> Result<WeakArray, TypeError> {
+        let weak = object_model::Slots {
+            weak: &[0],
+            ..object_model::Slots::default()
+        };
+        Ok(WeakArray(self.register_weak(1, weak)?))
+    }
+
+    /// Registers a type of tables of ephemerons.
+    ///
+    /// ```
+    /// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+    /// let (table, array) = (heap.ephemeron_table().unwrap(), heap.reference_array().unwrap());
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let pairs = scope.allocate_ephemeron_table(table, 100).unwrap();
+    ///     let key = scope.allocate_references(array, 1).unwrap();
+    ///     // Reference 2 * i is key i, and the one behind it is its value: here the table itself.
+    ///     scope.set(pairs, 0, key).unwrap();
+    ///     scope.set(pairs, 1, pairs).unwrap();
+    ///     scope.collect(true);
+    ///     let value = scope.get(pairs, 1);
+    ///     assert!(scope.same(value, pairs));
+    /// });
+    /// ```
+    pub fn ephemeron_table(&self) -> Result<EphemeronTable, TypeError> {
+        let pair = object_model::Slots {
+            ephemerons: &[0],
+            ..object_model::Slots::default()
+        };
+        Ok(EphemeronTable(self.register_weak(2, pair)?))
+    }
+
+    /// A type of arrays whose elements have so many slots.
+    fn register_weak(
+        &self,
+        slots: usize,
+        element_slots: object_model::Slots<'_>,
+    ) -> Result<Id, TypeError> {
+        self.register_own(Shape::Weak {
+            // Header and length.
+            head: LEAST_BYTES,
+            slots: object_model::Slots::default(),
+            element: slots * self.slot_bytes(),
+            element_slots,
+        })
     }
 
     pub(crate) fn register(&self, shape: Shape<'_>) -> Result<TypeId, TypeError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gleaner_mem::Address;
-use gleaner_mem::slot::{SlotFormat, Value, Wide};
+use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::heap_roots::{HeapRootVisitor, RootRange, RootRangeError};
 
 use crate::body::with_heap;
@@ -11,17 +11,6 @@ use crate::handle::Handle;
 use crate::local::Local;
 use crate::mutator::Mutator;
 use crate::scope::Scope;
-
-impl Handle {
-    /// Makes the handle keep another value.
-    ///
-    /// # Safety
-    /// The value is valid in the heap of the handle, and the calling thread is a mutator inside that heap.
-    unsafe fn put(&self, value: Value) {
-        // SAFETY: the slot of a handle that exists.
-        unsafe { Wide::store(self.slot, Address::NULL, value) };
-    }
-}
 
 impl Scope<'_> {
     /// Makes a handle of this heap keep what `local` holds, in the place of what it kept. Other threads that open the
@@ -44,7 +33,7 @@ impl Scope<'_> {
         self.own_handle(&handle.shared);
         let value = self.value(local);
         // SAFETY: locals hold valid values of this heap, whose handle it is.
-        unsafe { handle.put(value) };
+        handle.put(value);
     }
 }
 
@@ -60,7 +49,7 @@ impl Mutator {
             "a handle of another heap"
         );
         // SAFETY: the value is valid, as the caller promises, and the handle is this heap's.
-        unsafe { handle.put(value) };
+        handle.put(value);
     }
 
     /// Makes the slots of a range roots of the heap, until [`Mutator::remove_root_range`] or until the heap ends. The

@@ -59,6 +59,7 @@ mod exit;
 mod fast_paths;
 mod fields;
 mod filling;
+mod finalizers;
 mod fork;
 mod guarded;
 mod handle;
@@ -101,6 +102,7 @@ pub use elements::{Cursor, Number};
 pub use environment::OutsideLayout;
 pub use fields::{AnySlots, Fields, Slots};
 pub use filling::New;
+pub use finalizers::{Finalizing, Ready};
 pub use gleaner_base::options::{
     Crew, Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue,
     TraceOrder, Zeroing,
@@ -126,5 +128,6 @@ pub use scope::Scope;
 pub use snapshots::SnapshotError;
 pub use threads::{Join, NewThread};
 pub use types::{
-    Array, Elements, ReferenceArray, Registered, Structure, Tail, Tailed, Type, TypeError,
+    Array, Elements, EphemeronTable, ReferenceArray, Registered, Structure, Tail, Tailed, Type,
+    TypeError, WeakArray,
 };

@@ -25,7 +25,7 @@ pub use gleaner_mem::Address;
 pub use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 pub use gleaner_mem::header::VERSION;
 pub use gleaner_mem::object_model::{
-    FIELDS, LENGTH, Shape, TypeId, array_bytes, array_bytes_of, tailed_bytes, whole_granules,
+    FIELDS, LENGTH, Shape, Slots, TypeId, array_bytes, array_bytes_of, tailed_bytes, whole_granules,
 };
 pub use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 pub use gleaner_mem::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
@@ -50,7 +50,7 @@ use crate::types::TypeError;
 use crate::{collectors, members};
 
 impl Heap {
-    /// Registers a type by its layout. Objects of [`Shape::Tailed`] and [`Size::Tailed`] are allocated as arrays are,
+    /// Registers a type by its layout. Objects of [`Shape::Tailed`] and [`Size::Tailed`], and those of [`Shape::Weak`] with elements, are allocated as arrays are,
     /// with the bytes that [`tailed_bytes`] says.
     ///
     /// The functions of [`Shape::Traced`] keep what [`traced`](gleaner_mem::traced) asks. Where a function says the

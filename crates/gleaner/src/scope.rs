@@ -29,7 +29,7 @@ use crate::local::Local;
 use crate::mutator::Mutator;
 use crate::new_object::NewObject;
 use crate::types::of_heap::Registered as _;
-use crate::types::{Array, Id, ReferenceArray, Tail};
+use crate::types::{Array, EphemeronTable, Id, ReferenceArray, Tail, WeakArray};
 
 /// Where a mutator works. Its locals live as long as the scope.
 #[repr(transparent)]
@@ -423,6 +423,26 @@ impl<'s> Scope<'s> {
     #[inline]
     pub fn allocate_array(&mut self, of: Array, length: u32) -> Result<Local<'s>, OutOfMemory> {
         self.fresh_array(of.0, length, of.1 as u32)
+    }
+
+    /// Allocates an array of weak references, which are null.
+    pub fn allocate_weak_array(
+        &mut self,
+        of: WeakArray,
+        length: u32,
+    ) -> Result<Local<'s>, OutOfMemory> {
+        let log2 = self.slot_bytes().trailing_zeros();
+        self.fresh_array(of.0, length, log2)
+    }
+
+    /// Allocates a table of `length` ephemerons, whose keys and values are null.
+    pub fn allocate_ephemeron_table(
+        &mut self,
+        of: EphemeronTable,
+        length: u32,
+    ) -> Result<Local<'s>, OutOfMemory> {
+        let log2 = self.slot_bytes().trailing_zeros();
+        self.fresh_array(of.0, length, log2 + 1)
     }
 
     /// Allocates an array of references that lives as long as the heap. Its references are null.

@@ -106,6 +106,8 @@ registered! {
     Tail, id;
     ReferenceArray, 0;
     Array, 0;
+    WeakArray, 0;
+    EphemeronTable, 0;
 }
 
 /// A registered structure of one heap.
@@ -177,6 +179,17 @@ impl Tail {
 /// A registered type of arrays of references.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReferenceArray(pub(crate) Id);
+
+/// A registered type of arrays of weak references. Reference `i` is element `i`. It becomes null when a collection finds
+/// that nothing else keeps the object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WeakArray(pub(crate) Id);
+
+/// A registered type of tables of ephemerons. Reference `2 * i` is the key of ephemeron `i`, and the reference behind it is
+/// the value. The table keeps the value as long as the key lives, even if the value refers to the key or to the
+/// table. The collection that finds the key dead makes both null. An integer as a key lives for ever.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EphemeronTable(pub(crate) Id);
 
 /// What the elements of an array without references are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

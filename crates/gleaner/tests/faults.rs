@@ -5,6 +5,8 @@ mod programs;
 #[path = "../../plans/tests/harness/rng.rs"]
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
+#[path = "harness/weak_graph.rs"]
+mod weak_graph;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -212,6 +214,76 @@ fn keys_whose_promotion_fails_are_found_by_what_waits_for_them() {
                     let key = scope.key(link);
                     assert!(!scope.is_null(key), "link {step} lives, visit {visit}");
                     assert_eq!(scope.read_u64(key, 0), 98 - step as u64);
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn weak_slots_survive_promotions_that_fail() {
+    let _turn = turn();
+    for setup in SETUPS {
+        for visit in [1, 2, 5, 40, 150] {
+            let builder = builder(setup).tenure(1);
+            faults::arm(FaultPoint::Promotion, visit);
+            weak_graph::run(builder, 600 + u64::from(visit), 2500);
+            assert_eq!(faults::left(FaultPoint::Promotion), 0, "visit {visit}");
+        }
+    }
+}
+
+#[test]
+fn weak_slots_are_as_the_oracle_says_without_a_table_of_those_that_wait() {
+    let _turn = turn();
+    for setup in SETUPS {
+        for visit in 1..8 {
+            faults::arm(FaultPoint::EphemeronTable, visit);
+            weak_graph::run(builder(setup), 700 + u64::from(visit), 1000);
+            assert_eq!(faults::left(FaultPoint::EphemeronTable), 0, "visit {visit}");
+        }
+    }
+}
+
+#[test]
+fn without_memory_for_what_is_discovered_weak_slots_keep_what_they_refer_to() {
+    let _turn = turn();
+    for setup in SETUPS {
+        for everything in [false, true] {
+            let heap = builder(setup).workers(1).build().unwrap();
+            let (weak, table) = (heap.weak_array().unwrap(), heap.ephemeron_table().unwrap());
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let array = scope.allocate_weak_array(weak, 700).unwrap();
+                let pairs = scope.allocate_ephemeron_table(table, 300).unwrap();
+                scope.nested(|scope| {
+                    let other = scope.allocate_weak_array(weak, 1).unwrap();
+                    scope.set(array, 10, other).unwrap();
+                    scope.set(pairs, 20, other).unwrap();
+                    scope.set(pairs, 21, array).unwrap();
+                });
+                // What is discovered first finds no memory for its first elements.
+                faults::arm(FaultPoint::ReserveMemory, 1);
+                scope.collect(everything);
+                assert_eq!(faults::left(FaultPoint::ReserveMemory), 0);
+                let (held, key) = (scope.get(array, 10), scope.get(pairs, 20));
+                // In place, everything is traced a second time, to be promoted.
+                let once = !everything || setup.1 == OldPolicy::MarkCompact;
+                assert_eq!(
+                    !scope.is_null(held) && !scope.is_null(key),
+                    once,
+                    "{setup:?}"
+                );
+                let nothing = scope.null();
+                scope.assign(held, nothing);
+                scope.assign(key, nothing);
+                scope.collect(true);
+                for slot in [
+                    scope.get(array, 10),
+                    scope.get(pairs, 20),
+                    scope.get(pairs, 21),
+                ] {
+                    assert!(scope.is_null(slot), "{setup:?}");
                 }
             });
         }

@@ -14,6 +14,7 @@ pub mod mapped_list;
 pub mod object_bits;
 pub mod object_layout;
 pub mod object_model;
+mod offsets;
 pub mod places;
 pub mod root;
 pub mod shared_bytes;
@@ -25,6 +26,7 @@ pub mod traced;
 mod type_data;
 mod type_names;
 pub mod types;
+pub mod weak_slots;
 pub mod zero;
 
 pub use address::Address;

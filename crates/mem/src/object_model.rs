@@ -11,6 +11,7 @@
 //! Workers and mutators read; nothing here changes.
 
 use core::marker::PhantomData;
+use core::ops::Range;
 
 use crate::Address;
 use crate::header::{self, Header};
@@ -21,8 +22,9 @@ pub use crate::object_layout::{
 use crate::slot::SlotFormat;
 use crate::spine::Pieces;
 pub use crate::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
-use crate::types::{GAP, PRIMITIVES, REFERENCES, Record, STRUCTURE, TAILED, TRACED, Traced};
+use crate::types::{GAP, PRIMITIVES, REFERENCES, Record, STRUCTURE, TAILED, TRACED, Traced, WEAK};
 pub use crate::types::{MOST_STRUCTURE_BYTES, MOST_TYPES, Shape, TypeError, TypeId, TypeTable};
+pub use crate::weak_slots::{Slots, WeakSlot};
 
 /// Makes the `bytes` bytes from `start`, a multiple of 8 and not 0, into fillers.
 ///
@@ -191,6 +193,9 @@ impl<F: SlotFormat> ObjectModel<F> {
         if record.shape == GAP {
             return GRANULE;
         }
+        if record.rest == 0 {
+            return whole_granules(record.bytes as usize);
+        }
         // SAFETY: the object is of the record's type, as asked, which has a tail.
         let length = unsafe { self.length(object) };
         tailed_bytes(record.bytes as usize, length, record.rest as usize)
@@ -212,12 +217,19 @@ impl<F: SlotFormat> ObjectModel<F> {
         Some((element(object, 0, F::BYTES), length as usize))
     }
 
-    /// Visits each slot of an object that lies in the object itself: those of arraylets belong to their space.
+    /// Visits each strong slot of an object that lies in the object itself: those of arraylets belong to their space. Of a
+    /// type with weak slots it answers the object's elements, for [`ObjectModel::scan_weak`].
     ///
     /// # Safety
     /// As for [`ObjectModel::size`].
     #[inline(always)]
-    pub unsafe fn scan(&self, header: Header, object: Address, mut visit: impl FnMut(Address)) {
+    #[must_use]
+    pub unsafe fn scan(
+        &self,
+        header: Header,
+        object: Address,
+        mut visit: impl FnMut(Address),
+    ) -> Option<Range<u32>> {
         // SAFETY: `header` is that of an object of this heap, as asked, so it names one of its types.
         let record = unsafe { self.types.record(header.type_id()) };
         // Not a match, as in `size`.
@@ -232,7 +244,7 @@ impl<F: SlotFormat> ObjectModel<F> {
                 for (first, slots) in unsafe { self.spine_slots(record, object) } {
                     (0..slots).for_each(|index| visit(first.add(index * F::BYTES)));
                 }
-                return;
+                return None;
             }
             // SAFETY: the record says that the object is an array.
             let length = unsafe { self.length(object) } as usize;
@@ -241,7 +253,22 @@ impl<F: SlotFormat> ObjectModel<F> {
             }
         } else if record.shape > GAP {
             // SAFETY: an object of the heap or a filler lies there, as asked, and its header names the record.
-            unsafe { self.scan_rare(record, object, visit) };
+            return unsafe { self.scan_rare(record, object, visit) };
+        }
+        None
+    }
+
+    /// As [`ObjectModel::scan`], and visits the weak slots, too.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`].
+    #[inline(always)]
+    pub unsafe fn scan_all(&self, header: Header, object: Address, mut visit: impl FnMut(Address)) {
+        // SAFETY: an object of the heap or a filler lies there, as asked; the elements are its own.
+        unsafe {
+            if let Some(elements) = self.scan(header, object, &mut visit) {
+                self.scan_weak(header, object, elements, |weak| weak.visit(&mut visit));
+            }
         }
     }
 
@@ -252,25 +279,49 @@ impl<F: SlotFormat> ObjectModel<F> {
     /// As for [`ObjectModel::size`], and the object is of the record's type.
     #[cold]
     #[inline(never)]
-    unsafe fn scan_rare(&self, record: &Record, object: Address, visit: impl FnMut(Address)) {
-        match record.traced() {
+    unsafe fn scan_rare(
+        &self,
+        record: &Record,
+        object: Address,
+        visit: impl FnMut(Address),
+    ) -> Option<Range<u32>> {
+        if let Some(traced) = record.traced() {
             // SAFETY: an object of the record's type lies there, as asked, and this type is traced.
-            Some(traced) => unsafe { traced.trace.run(object, visit) },
-            // SAFETY: an object of the record's type lies there, as asked; what is not traced has a tail.
-            None => unsafe { self.scan_tailed(record, object, 0..usize::MAX, visit) },
+            unsafe { traced.trace.run(object, visit) };
+            return None;
+        }
+        // SAFETY: an object of the record's type lies there, as asked; what is not traced may have a tail.
+        unsafe {
+            let elements = self.elements(record, object, 0..u32::MAX);
+            self.scan_tailed(record, object, elements.clone(), visit);
+            (record.shape == WEAK).then_some(elements)
         }
     }
 
-    /// Visits the slots of the head, and of the elements in a range of numbers.
+    /// The elements of an object that are `among` these numbers.
     ///
     /// # Safety
-    /// As for [`ObjectModel::size`], and the object is of the record's type, which is tailed.
+    /// As for [`ObjectModel::size`], and the object is of the record's type, of which only the elements may be missing.
+    #[inline]
+    unsafe fn elements(&self, record: &Record, object: Address, among: Range<u32>) -> Range<u32> {
+        if record.rest == 0 {
+            return 0..0;
+        }
+        // SAFETY: the object has a tail.
+        let length = unsafe { self.length(object) };
+        among.start.min(length)..among.end.min(length)
+    }
+
+    /// Visits the strong slots of the head, and of these elements.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`], and the object is of the record's type, and has the elements.
     #[inline]
     unsafe fn scan_tailed(
         &self,
         record: &Record,
         object: Address,
-        elements: core::ops::Range<usize>,
+        elements: Range<u32>,
         mut visit: impl FnMut(Address),
     ) {
         let (head, tail) = record.offsets();
@@ -280,21 +331,51 @@ impl<F: SlotFormat> ObjectModel<F> {
         if tail.is_empty() {
             return;
         }
-        // SAFETY: the object has a tail, as asked.
-        let length = unsafe { self.length(object) } as usize;
-        for number in elements.start..elements.end.min(length) {
-            let element = object.add(record.bytes as usize + number * record.rest as usize);
+        for number in elements {
+            let at = record.bytes as usize + number as usize * record.rest as usize;
             for &offset in tail {
-                visit(element.add(offset as usize));
+                visit(object.add(at + offset as usize));
             }
         }
     }
 
-    /// Visits the slots of an object that lie in `low..high`.
+    /// Visits what is weak in these elements of an object, and in its head if the range begins with the first.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`], and the object is of a type with weak slots, and has the elements.
+    #[inline]
+    pub unsafe fn scan_weak(
+        &self,
+        header: Header,
+        object: Address,
+        elements: Range<u32>,
+        visit: impl FnMut(WeakSlot),
+    ) {
+        // SAFETY: `header` is that of an object of this heap, as asked, so it names one of its types.
+        let record = unsafe { self.types.record(header.type_id()) };
+        if let Some(parts) = record.weak() {
+            let layout = (record.bytes as usize, record.rest as usize);
+            parts.visit(object, layout, elements, F::BYTES, visit);
+        }
+    }
+
+    /// How many ephemerons there are in such elements, and in the head if the range begins with the first.
+    ///
+    /// # Safety
+    /// `header` is that of an object of this heap that has not moved.
+    pub unsafe fn ephemerons(&self, header: Header, elements: &Range<u32>) -> usize {
+        // SAFETY: the header names a type of this heap, as asked.
+        let record = unsafe { self.types.record(header.type_id()) };
+        record.weak().map_or(0, |parts| parts.ephemerons(elements))
+    }
+
+    /// Visits the strong slots of an object that lie in `low..high`. Of a type with weak slots it answers the elements
+    /// that reach into the range, for [`ObjectModel::scan_weak`].
     ///
     /// # Safety
     /// As for [`ObjectModel::size`].
     #[inline]
+    #[must_use]
     pub unsafe fn scan_between(
         &self,
         header: Header,
@@ -302,7 +383,7 @@ impl<F: SlotFormat> ObjectModel<F> {
         low: Address,
         high: Address,
         mut visit: impl FnMut(Address),
-    ) {
+    ) -> Option<Range<u32>> {
         let mut visit_run = |first: Address, slots: usize| {
             let end = first.add(slots * F::BYTES);
             let mut slot = if first < low { low } else { first };
@@ -336,19 +417,47 @@ impl<F: SlotFormat> ObjectModel<F> {
                 };
                 // SAFETY: `header` is that of an object of this heap, as asked, so it names one of its types.
                 let record = unsafe { self.types.record(header.type_id()) };
-                if record.shape == TAILED {
-                    let (first, bytes) =
-                        (object.word() + record.bytes as usize, record.rest as usize);
-                    let elements = low.word().saturating_sub(first) / bytes
-                        ..high.word().saturating_sub(first).div_ceil(bytes);
+                if matches!(record.shape, TAILED | WEAK) {
+                    let among = between(record, object, low, high);
                     // SAFETY: an object of the heap lies there, as asked, and its header names the record, which is
                     // tailed.
-                    unsafe { self.scan_tailed(record, object, elements, visit) };
-                } else {
-                    // SAFETY: an object of the heap or a filler lies there, and `header` is not that of an object that
-                    // moved, as asked.
-                    unsafe { self.scan(header, object, visit) };
+                    unsafe {
+                        let elements = self.elements(record, object, among);
+                        self.scan_tailed(record, object, elements.clone(), visit);
+                        return (record.shape == WEAK).then_some(elements);
+                    }
                 }
+                // SAFETY: an object of the heap or a filler lies there, and `header` is not that of an object that
+                // moved, as asked.
+                return unsafe { self.scan(header, object, visit) };
+            }
+        }
+        None
+    }
+
+    /// As [`ObjectModel::scan_between`], and visits the weak slots in the range, too.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::size`].
+    #[inline]
+    pub unsafe fn scan_all_between(
+        &self,
+        header: Header,
+        object: Address,
+        low: Address,
+        high: Address,
+        mut visit: impl FnMut(Address),
+    ) {
+        // SAFETY: an object of the heap or a filler lies there, as asked; the elements are its own.
+        unsafe {
+            let elements = self.scan_between(header, object, low, high, &mut visit);
+            let mut inside = |slot| {
+                if low <= slot && slot < high {
+                    visit(slot);
+                }
+            };
+            if let Some(elements) = elements {
+                self.scan_weak(header, object, elements, |weak| weak.visit(&mut inside));
             }
         }
     }
@@ -376,6 +485,16 @@ impl<F: SlotFormat> ObjectModel<F> {
                 let Traced { size, trace } = *record.traced()?;
                 Shape::Traced { size, trace }
             }
+            WEAK => {
+                let (references, element_references) = record.offsets();
+                let parts = record.weak()?;
+                Shape::Weak {
+                    head: record.bytes as usize,
+                    slots: parts.head.slots(references),
+                    element: record.rest as usize,
+                    element_slots: parts.element.slots(element_references),
+                }
+            }
             _ => Shape::Primitives {
                 log2: u32::from(record.log2),
             },
@@ -383,173 +502,16 @@ impl<F: SlotFormat> ObjectModel<F> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::slot::{Compressed, Wide};
-    use gleaner_base::sync::Ordering;
-    use std::vec::Vec;
-
-    fn model<F: SlotFormat>() -> ObjectModel<F> {
-        ObjectModel::new(
-            TypeTable::new().unwrap(),
-            Address::new(0x1000),
-            Pieces::WHOLE,
-        )
-    }
-
-    #[test]
-    fn sizes_follow_from_shape_and_length() {
-        let model = model::<Wide>();
-        let pair = model
-            .types
-            .register(
-                Shape::Structure {
-                    bytes: 23,
-                    references: &[8],
-                },
-                8,
-            )
-            .unwrap();
-        let shorts = model
-            .types
-            .register(Shape::Primitives { log2: 1 }, 8)
-            .unwrap();
-        let mut place = [0u64; 8];
-        let object = Address::of(&raw mut place);
-        let size = |id| {
-            // SAFETY: the place is large enough for header and length.
-            unsafe { model.size(Header::fresh(id), object) }
-        };
-        assert_eq!(size(pair), 24);
-        // SAFETY: `LENGTH + 4` is within the 64 bytes of the place.
-        unsafe { object.add(LENGTH).ptr::<u32>().write(5) };
-        assert_eq!(size(shorts), 32);
-        assert_eq!((size(TypeId::GAP), size(TypeId::FILLER)), (8, 24));
-        assert_eq!(array_bytes(0, 3), 16);
-        assert_eq!(tailed_bytes(24, 3, 5), 40);
-        let most = usize::MAX - 7;
-        assert_eq!(tailed_bytes(24, u32::MAX, usize::MAX / 2), most);
-        assert_eq!(tailed_bytes(usize::MAX - 3, 1, 1), most);
-        assert_eq!([0, 1, 8, usize::MAX].map(whole_granules), [0, 8, 8, most]);
-    }
-
-    #[test]
-    fn fillers_cover_every_range() {
-        let model = model::<Wide>();
-        let mut place = [!0u64; 8];
-        let start = Address::of(&raw mut place);
-        for granules in 1..=8 {
-            // SAFETY: the place is this test's.
-            unsafe {
-                fill(start, granules * 8);
-                assert_eq!(
-                    model.size(header::load(start, Ordering::Relaxed), start),
-                    granules * 8
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn scanning_visits_the_slots_and_no_others() {
-        fn slots<F: SlotFormat>() {
-            let model = model::<F>();
-            let id = model.types.register(Shape::References, F::BYTES).unwrap();
-            let mut place = [0u64; 16];
-            let object = Address::of(&raw mut place);
-            // SAFETY: the place is large enough.
-            unsafe { object.add(LENGTH).ptr::<u32>().write(6) };
-            let mut found = Vec::new();
-            // SAFETY: an array of six slots lies there.
-            unsafe {
-                model.scan(Header::fresh(id), object, |slot| {
-                    found.push(slot.offset_from(object))
-                });
-            }
-            let all: Vec<usize> = (0..6).map(|index| 16 + index * F::BYTES).collect();
-            assert_eq!(found, all);
-            let (low, high) = (object.add(all[2]), object.add(all[4]));
-            let mut part = Vec::new();
-            // SAFETY: an array of six slots lies there, in the test's own place.
-            unsafe {
-                model.scan_between(Header::fresh(id), object, low, high, |slot| {
-                    part.push(slot.offset_from(object));
-                });
-            }
-            assert_eq!(part, &all[2..4]);
-        }
-        slots::<Wide>();
-        slots::<Compressed>();
-    }
-
-    #[test]
-    fn a_tail_is_scanned_element_by_element() {
-        fn slots<F: SlotFormat>() {
-            let model = model::<F>();
-            let slot = F::BYTES as u32;
-            let shape = Shape::Tailed {
-                head: 32,
-                references: &[16],
-                element: 24,
-                element_references: &[8, 16],
-            };
-            let id = model.types.register(shape, F::BYTES).unwrap();
-            let mut place = [0u64; 64];
-            let object = Address::of(&raw mut place);
-            // SAFETY: the place has room for twenty elements.
-            unsafe { object.add(LENGTH).ptr::<u32>().write(20) };
-            let header = Header::fresh(id);
-            // SAFETY: the place holds the length that `size` reads, and the header is that of a registered type.
-            assert_eq!(unsafe { model.size(header, object) }, 32 + 20 * 24);
-            let mut all = Vec::new();
-            // SAFETY: an object of the registered type lies there, with the length 20 that was written above.
-            unsafe { model.scan(header, object, |at| all.push(at.offset_from(object))) };
-            let expected: Vec<usize> = core::iter::once(16)
-                .chain((0..20).flat_map(|number| [40 + number * 24, 48 + number * 24]))
-                .collect();
-            assert_eq!(all, expected);
-            // Every range has just the slots that lie in it.
-            for low in (0..520).step_by(8) {
-                for high in (low..520).step_by(8) {
-                    let mut part = Vec::new();
-                    // SAFETY: an object of the registered type lies there, with the length 20 that was written above.
-                    unsafe {
-                        model.scan_between(
-                            header,
-                            object,
-                            object.add(low),
-                            object.add(high),
-                            |at| {
-                                part.push(at.offset_from(object));
-                            },
-                        );
-                    }
-                    let inside = expected.iter().filter(|at| (low..high).contains(at));
-                    assert!(part.iter().eq(inside), "{low}..{high}: {part:?}");
-                }
-            }
-            assert!(matches!(
-                model.shape(id),
-                Some(Shape::Tailed {
-                    head: 32,
-                    element: 24,
-                    element_references: &[8, 16],
-                    ..
-                })
-            ));
-            let unaligned = Shape::Tailed {
-                head: 16 + slot as usize / 2,
-                references: &[],
-                element: 24,
-                element_references: &[0],
-            };
-            assert_eq!(
-                model.types.register(unaligned, F::BYTES),
-                Err(TypeError::Tail(24))
-            );
-        }
-        slots::<Wide>();
-        slots::<Compressed>();
-    }
+/// The numbers of the elements that an object with a tail has between two addresses, if it has as many.
+fn between(record: &Record, object: Address, low: Address, high: Address) -> Range<u32> {
+    let Some(bytes) = core::num::NonZero::new(record.rest as usize) else {
+        return 0..0;
+    };
+    let first = object.word() + record.bytes as usize;
+    let number = |elements: usize| u32::try_from(elements).unwrap_or(u32::MAX);
+    let start = low.word().saturating_sub(first) / bytes;
+    number(start)..number(high.word().saturating_sub(first).div_ceil(bytes.get()))
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -52,8 +52,10 @@ impl TypeTable {
                     .then(|| Place::Field(*record.offsets.add(index) as usize))
             } else if record.shape == REFERENCES {
                 (index < length(object)).then_some(Place::Element(index))
-            } else {
+            } else if record.weak().is_none() {
                 reference_in_head(record, index)
+            } else {
+                reference_among_weak(record, object, index)
             }
         }
     }
@@ -164,6 +166,29 @@ fn reference_in_head(record: &Record, index: usize) -> Option<Place> {
     let is_head = record.shape == TAILED;
     let offset = record.offsets().0.get(index).filter(|_| is_head)?;
     Some(Place::Field(*offset as usize))
+}
+
+/// Where slot `index` of an object with weak slots is, in the order in which they lie.
+///
+/// # Safety
+/// An object of the record's type lies at `object`.
+#[inline(never)]
+unsafe fn reference_among_weak(record: &Record, object: Address, index: usize) -> Option<Place> {
+    let parts = record.weak()?;
+    let (head, element) = (&parts.head.all, &parts.element.all);
+    if let Some(&offset) = head.get(index) {
+        return Some(Place::Field(offset as usize));
+    }
+    let index = index - head.len();
+    let number = index.checked_div(element.len())?;
+    // SAFETY: the type's elements have slots, so its objects have a length.
+    if number >= unsafe { length(object) } {
+        return None;
+    }
+    let start = record.bytes as usize + number * record.rest as usize;
+    Some(Place::Field(
+        start + element[index % element.len()] as usize,
+    ))
 }
 
 /// Where an item of a head is, which begins behind the length.

@@ -18,9 +18,11 @@ use gleaner_base::sync::{AtomicU32, Ordering, RawLock, UnsafeCell};
 use crate::Address;
 use crate::growing::Growing;
 use crate::object_layout::{ELEMENTS, FIELDS, GRANULE, LEAST_BYTES, LENGTH};
+use crate::offsets;
 use crate::traced::{Size, Trace};
 use crate::type_data::TypeData;
 use crate::type_names::TypeNames;
+use crate::weak_slots::{Slots, WeakParts};
 
 /// How many types a heap can have. The header has room for 2^24; the table is mapped in one piece.
 pub const MOST_TYPES: usize = 1 << 18;
@@ -79,6 +81,18 @@ pub enum Shape<'a> {
         element: usize,
         /// Offsets of the slots in an element, from its start, in ascending order.
         element_references: &'a [u32],
+    },
+    /// A structure some of whose slots are weak or ephemerons, with as many elements behind it as its length says, if
+    /// they have any bytes.
+    Weak {
+        /// Bytes before the first element, header and length included: at least 16.
+        head: usize,
+        /// The slots in the head.
+        slots: Slots<'a>,
+        /// Bytes of an element; 0 if there are none, and no length.
+        element: usize,
+        /// The slots in an element.
+        element_slots: Slots<'a>,
     },
     /// What the embedder's functions say.
     Traced {
@@ -163,6 +177,7 @@ pub(crate) const TAILED: u8 = 4;
 pub(crate) const TRACED: u8 = 5;
 /// Of a type that was unregistered: a number that may be handed out again.
 pub(crate) const UNREGISTERED: u8 = 6;
+pub(crate) const WEAK: u8 = 7;
 
 /// What the collector reads of a type: half a cache line.
 #[derive(Clone, Copy)]
@@ -181,8 +196,14 @@ pub(crate) struct Record {
     pub(crate) rest: u32,
     /// The offsets of `count` slots, then of `element_count`.
     pub(crate) offsets: *const u32,
-    /// Null but for a traced type.
-    traced: *const Traced,
+    /// What a traced type and one with weak slots have beside; else null.
+    more: *const More,
+}
+
+/// What a type has that is neither a structure nor an array of one kind of slots.
+pub(crate) enum More {
+    Traced(Traced),
+    Weak(WeakParts),
 }
 
 /// A traced type's functions.
@@ -202,8 +223,21 @@ impl Record {
             count: 0,
             rest: 0,
             offsets: NonNull::dangling().as_ptr(),
-            traced: core::ptr::null(),
+            more: core::ptr::null(),
         }
+    }
+
+    /// A head and the elements behind it, of so many bytes, with slots at these offsets: the list of them.
+    fn set_tail(
+        &mut self,
+        (head, references): (usize, &[u32]),
+        (element, element_references): (usize, &[u32]),
+    ) -> Result<Box<[u32]>, TypeError> {
+        (self.bytes, self.rest) = (head as u32, element as u32);
+        self.count = references.len() as u32;
+        self.element_count =
+            u16::try_from(element_references.len()).map_err(|_| TypeError::Tail(element))?;
+        Ok([references, element_references].concat().into())
     }
 
     fn offset_count(&self) -> usize {
@@ -226,17 +260,34 @@ impl Record {
             // SAFETY: `register` made this box for this record alone.
             drop(unsafe { Box::from_raw(list) });
         }
-        if !self.traced.is_null() {
+        if !self.more.is_null() {
             // SAFETY: `register` made this box for this record alone.
-            drop(unsafe { Box::from_raw(self.traced.cast_mut()) });
+            drop(unsafe { Box::from_raw(self.more.cast_mut()) });
         }
+    }
+
+    #[inline(always)]
+    fn more(&self) -> Option<&More> {
+        // SAFETY: null, or the record's own box.
+        unsafe { self.more.as_ref() }
     }
 
     /// The functions of a traced type.
     #[inline(always)]
     pub(crate) fn traced(&self) -> Option<&Traced> {
-        // SAFETY: null, or the record's own box.
-        unsafe { self.traced.as_ref() }
+        match self.more() {
+            Some(More::Traced(traced)) => Some(traced),
+            _ => None,
+        }
+    }
+
+    /// What is weak in objects of the type.
+    #[inline(always)]
+    pub(crate) fn weak(&self) -> Option<&WeakParts> {
+        match self.more() {
+            Some(More::Weak(parts)) => Some(parts),
+            _ => None,
+        }
     }
 }
 
@@ -302,7 +353,11 @@ impl TypeTable {
     }
 
     fn add(&self, shape: Shape<'_>, slot_bytes: usize, whole: bool) -> Result<TypeId, TypeError> {
-        let (mut record, list) = describe(shape, slot_bytes)?;
+        let Description {
+            mut record,
+            list,
+            more,
+        } = describe(shape, slot_bytes)?;
         if whole && matches!(record.shape, REFERENCES | PRIMITIVES) {
             record.bytes = 1;
         }
@@ -312,8 +367,8 @@ impl TypeTable {
             if !list.is_empty() {
                 record.offsets = Box::into_raw(list).cast();
             }
-            if let Shape::Traced { size, trace } = shape {
-                record.traced = Box::into_raw(Box::new(Traced { size, trace }));
+            if let Some(more) = more {
+                record.more = Box::into_raw(Box::new(more));
             }
             // SAFETY: inside the mapping, not handed out yet, and the lock is held.
             unsafe { self.records.add(number as usize).write(record) };
@@ -462,10 +517,19 @@ impl Drop for TypeTable {
     }
 }
 
-/// The record of a type for slots of `slot_bytes`, without its offsets, and these.
-fn describe(shape: Shape<'_>, slot_bytes: usize) -> Result<(Record, Box<[u32]>), TypeError> {
+/// A type that was not registered yet: its record, and what that will point at.
+struct Description {
+    record: Record,
+    /// Offsets of its strong slots.
+    list: Box<[u32]>,
+    more: Option<More>,
+}
+
+/// A type for slots of `slot_bytes`.
+fn describe(shape: Shape<'_>, slot_bytes: usize) -> Result<Description, TypeError> {
     let mut record = Record::new(REFERENCES, slot_bytes.trailing_zeros() as u8);
     let mut list: Box<[u32]> = Box::default();
+    let mut more = None;
     match shape {
         Shape::References => {}
         Shape::Primitives { log2 } if log2 > 3 => return Err(TypeError::Element(log2)),
@@ -498,23 +562,43 @@ fn describe(shape: Shape<'_>, slot_bytes: usize) -> Result<(Record, Box<[u32]>),
             check_tail(head, element, aligned)?;
             check_offsets(references, LENGTH + 4..head, slot_bytes)?;
             check_offsets(element_references, 0..element, slot_bytes)?;
-            list = [references, element_references].concat().into();
             record.shape = TAILED;
-            (record.bytes, record.rest) = (head as u32, element as u32);
-            record.count = references.len() as u32;
-            record.element_count =
-                u16::try_from(element_references.len()).map_err(|_| TypeError::Tail(element))?;
+            list = record.set_tail((head, references), (element, element_references))?;
         }
-        Shape::Traced { size, .. } => {
+        Shape::Weak {
+            head,
+            slots,
+            element,
+            element_slots,
+        } => {
+            let within = if element == 0 {
+                check_bytes(head, LEAST_BYTES)?;
+                FIELDS..head
+            } else {
+                let aligned = head.is_multiple_of(slot_bytes) && element.is_multiple_of(slot_bytes);
+                check_tail(head, element, aligned)?;
+                LENGTH + 4..head
+            };
+            let parts = WeakParts::new((slots, within), (element_slots, element), slot_bytes);
+            let parts = parts.map_err(TypeError::Offset)?;
+            more = Some(More::Weak(parts));
+            record.shape = WEAK;
+            list = record.set_tail(
+                (head, slots.references),
+                (element, element_slots.references),
+            )?;
+        }
+        Shape::Traced { size, trace } => {
             match size {
                 Size::Fixed(bytes) => check_bytes(bytes, LEAST_BYTES)?,
                 Size::Tailed { head, element } => check_tail(head, element, true)?,
                 Size::Function(_) => {}
             }
             record.shape = TRACED;
+            more = Some(More::Traced(Traced { size, trace }));
         }
     }
-    Ok((record, list))
+    Ok(Description { record, list, more })
 }
 
 fn check_bytes(bytes: usize, least: usize) -> Result<(), TypeError> {
@@ -529,19 +613,11 @@ fn check_tail(head: usize, element: usize, aligned: bool) -> Result<(), TypeErro
 }
 
 fn check_offsets(
-    references: &[u32],
+    offsets: &[u32],
     within: core::ops::Range<usize>,
     slot_bytes: usize,
 ) -> Result<(), TypeError> {
-    let mut free = within.start;
-    for &offset in references {
-        let start = offset as usize;
-        if start < free || !start.is_multiple_of(slot_bytes) || start + slot_bytes > within.end {
-            return Err(TypeError::Offset(offset));
-        }
-        free = start + slot_bytes;
-    }
-    Ok(())
+    offsets::check(offsets, within, slot_bytes).map_err(TypeError::Offset)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -1,10 +1,10 @@
-//! Ephemerons that wait for their keys under loom: the shipped table, its two phases, and workers that reach a key
-//! while another looks whether it was reached. Run with `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release
+//! Ephemerons that wait for their keys under loom: the shipped table, and workers that reach a key while another
+//! registers who waits for it. Run with `RUSTFLAGS="--cfg loom" cargo test -p gleaner-plans --release
 //! --test loom_ephemerons`.
 //!
 //! Objects are flags that one worker wins, as a mark is. Two ephemerons form a chain: the value of the first is the key
-//! of the second. Whatever the order of events, both values live when both phases are over; if keys were looked up
-//! while entries are still registered, one would be missed, which the last model shows.
+//! of the second. Whatever the order of events, both values live when what was registered was looked at once more;
+//! without that second look, one is missed, which the last model shows.
 #![cfg(loom)]
 
 use gleaner_base::sync::{AtomicBool, AtomicU32, Ordering};
@@ -12,12 +12,12 @@ use gleaner_mem::Address;
 use gleaner_plans::scavenge::waiting::{Entry, Waiting};
 use loom::thread;
 
-/// Key and value of each entry, as numbers of objects.
-const ENTRIES: [(usize, usize); 2] = [(0, 1), (1, 2)];
+/// Key and value of each ephemeron, as numbers of objects.
+const EPHEMERONS: [(usize, usize); 2] = [(0, 1), (1, 2)];
 
 struct Stage {
     live: [AtomicBool; 3],
-    waiting: Waiting<'static>,
+    waiting: Waiting,
 }
 
 /// What an object is for the table: with one bucket every key has the same.
@@ -31,7 +31,7 @@ impl Stage {
         let entries = Box::leak(Box::new([Entry::default(), Entry::default()]));
         Box::leak(Box::new(Stage {
             live: [false; 3].map(AtomicBool::new),
-            waiting: Waiting::new(buckets, entries),
+            waiting: Waiting::over(buckets, entries),
         }))
     }
 
@@ -44,15 +44,16 @@ impl Stage {
         !self.live[object].swap(true, Ordering::Relaxed)
     }
 
-    /// Phase 1, the worker that has the entry.
-    fn first_look(&self, entry: usize) {
-        let (key, value) = ENTRIES[entry];
+    /// The worker that has reached an ephemeron.
+    fn look(&self, ephemeron: usize) {
+        let (key, value) = EPHEMERONS[ephemeron];
         if self.is_live(key) {
-            self.waiting.pass_by(entry as u32);
-            self.win(value);
+            self.reach(value);
         } else {
-            self.waiting
-                .register(entry as u32, address(key), address(value));
+            let registered = self
+                .waiting
+                .register(&mut (0..0), address(key), address(value));
+            assert!(registered, "there is room for both");
         }
     }
 
@@ -66,16 +67,20 @@ impl Stage {
     }
 
     fn reach_one(&self, object: usize, found: &mut u32) {
-        if self.win(object) {
+        if self.win(object) && self.waiting.any() {
             self.waiting.look_up(address(object), found);
         }
     }
 
-    /// Phase 2, the worker that has the entry.
-    fn second_look(&self, entry: usize) {
-        let (key, value) = ENTRIES[entry];
-        if self.waiting.waits(entry as u32) && self.is_live(key) {
-            self.reach(value);
+    /// The leader, and nobody beside, when a phase is over.
+    fn look_again(&self) {
+        for number in 0..self.waiting.registered() {
+            let Some((key, value)) = self.waiting.get(number) else {
+                continue;
+            };
+            if self.is_live(key.word() / 8 - 1) {
+                self.reach(value.word() / 8 - 1);
+            }
         }
     }
 }
@@ -92,46 +97,22 @@ fn assert_all_live(stage: &Stage) {
 }
 
 #[test]
-fn a_key_that_is_reached_while_its_entry_registers_is_seen_by_the_second_look() {
+fn a_key_that_is_reached_while_its_entry_registers_is_found_or_seen_by_the_second_look() {
     loom::model(|| {
         let stage = Stage::new();
-        phase(
-            stage,
-            |stage| stage.first_look(0),
-            |stage| {
-                stage.first_look(1);
-                stage.win(0);
-            },
-        );
-        stage.waiting.complete();
-        phase(
-            stage,
-            |stage| stage.second_look(0),
-            |stage| stage.second_look(1),
-        );
+        stage.look(1);
+        phase(stage, |stage| stage.look(0), |stage| stage.reach(0));
+        stage.look_again();
         assert_all_live(stage);
     });
 }
 
 #[test]
-fn a_key_that_is_reached_during_the_second_look_is_looked_up() {
+fn entries_of_one_bucket_that_register_together_are_both_found() {
     loom::model(|| {
         let stage = Stage::new();
-        phase(
-            stage,
-            |stage| stage.first_look(0),
-            |stage| stage.first_look(1),
-        );
-        assert!(stage.waiting.any());
-        stage.waiting.complete();
-        phase(
-            stage,
-            |stage| {
-                stage.second_look(1);
-                stage.second_look(0);
-            },
-            |stage| stage.reach(0),
-        );
+        phase(stage, |stage| stage.look(0), |stage| stage.look(1));
+        stage.reach(0);
         assert_all_live(stage);
     });
 }
@@ -140,12 +121,7 @@ fn a_key_that_is_reached_during_the_second_look_is_looked_up() {
 fn two_workers_that_reach_different_keys_of_a_bucket_find_their_own() {
     loom::model(|| {
         let stage = Stage::new();
-        phase(
-            stage,
-            |stage| stage.first_look(0),
-            |stage| stage.first_look(1),
-        );
-        stage.waiting.complete();
+        phase(stage, |stage| stage.look(0), |stage| stage.look(1));
         phase(stage, |stage| stage.reach(0), |stage| stage.reach(1));
         assert_all_live(stage);
     });
@@ -154,10 +130,10 @@ fn two_workers_that_reach_different_keys_of_a_bucket_find_their_own() {
 /// The table as it must not be used.
 #[test]
 #[should_panic(expected = "is_live")]
-fn in_a_single_phase_an_entry_is_missed() {
+fn without_the_second_look_an_entry_is_missed() {
     loom::model(|| {
         let stage = Stage::new();
-        phase(stage, |stage| stage.first_look(0), |stage| stage.reach(0));
+        phase(stage, |stage| stage.look(0), |stage| stage.reach(0));
         assert!(stage.is_live(1), "is_live");
     });
 }

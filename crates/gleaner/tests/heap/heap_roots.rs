@@ -334,6 +334,38 @@ fn a_handle_keeps_what_was_set_last() {
     });
 }
 
+/// Collections of the young generation go by handles whose objects are old; one that is set is looked at again.
+#[test]
+fn an_old_handle_that_is_set_keeps_a_young_object() {
+    let heap = Heap::builder().limit(4 << 20).verify(true).poison(true);
+    let heap = heap.build().unwrap();
+    let of = heap.structure(Structure {
+        references: 0,
+        bytes: 8,
+    });
+    let of = of.unwrap();
+    heap.attach().unwrap().scope(|scope| {
+        let handle = scope.nested(|scope| {
+            let old = scope.allocate(of).unwrap();
+            scope.handle(old).unwrap()
+        });
+        for number in 0..20 {
+            // What the handle keeps is old behind these.
+            (0..3).for_each(|_| scope.collect(false));
+            scope.nested(|scope| {
+                let young = scope.allocate(of).unwrap();
+                scope.write_u64(young, 0, number).unwrap();
+                scope.set_handle(&handle, young);
+            });
+            scope.collect(false);
+            scope.nested(|scope| {
+                let kept = scope.open(&handle);
+                assert_eq!(scope.read_u64(kept, 0), number);
+            });
+        }
+    });
+}
+
 /// Threads count by compare-and-swap of a list's head: what one put there is lost to no other.
 #[test]
 fn mutators_race_for_the_slot_of_a_structure() {

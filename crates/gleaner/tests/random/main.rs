@@ -12,5 +12,8 @@ mod random;
 #[path = "../replay/mod.rs"]
 mod replay;
 mod seeds;
+#[path = "../harness/weak_graph.rs"]
+mod weak_graph;
+mod weak_slots;
 mod zeroing;
 mod zeroing_switches;

@@ -16,6 +16,8 @@
 //! - A slot of an old object that refers to a young one afterwards is on a dirty card (I5).
 //! - Nothing in the to-space or promoted in this scavenge is copied again.
 
+use core::ops::Range;
+
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::options::Prefetch;
@@ -32,13 +34,17 @@ use gleaner_spaces::precise::regions::MOST_NODES;
 use gleaner_spaces::precise::tenured::Growth;
 
 use super::edges::{slot_entry, slot_of};
+use super::handles::TASK_HANDLES;
 use super::locality::Locality;
 use super::nodes::segregated::Message;
 use super::roots::{Task, Tasks};
 use super::trace::derived::visit_base;
 use super::trace::{Item, Trace, WorkerState, scan_item};
-use super::waiting::{Keys, Nothing, Watch};
-use super::weak::Liveness;
+use super::waiting::{Keys, Nothing, Waiting, Watch};
+use super::weak::discovered::Entry;
+use super::weak::heap_trace::Objects;
+use super::weak::objects;
+use super::weak::{Liveness, Process, finalizing};
 use super::{Scavenge, State};
 
 /// Bytes of a PLAB in the to-space.
@@ -119,13 +125,21 @@ impl<F: SlotFormat> Scavenge<F> {
         state
             .engine
             .run(self.crew, state.crew_sizes.workers, tasks, &copying);
-        let waiting = state.waiting.table(self.weak.ephemerons.count());
-        let copying = copying.watched(Keys(waiting.as_ref()));
-        let (engine, workers) = (&mut state.engine, state.crew_sizes.workers);
-        self.weak
-            .process(engine, self.crew, workers, &copying, waiting.as_ref());
+        let waiting = state
+            .waiting
+            .begin(self.weak.most_waiting(&mut state.engine));
+        let copying = copying.watched(Keys(waiting));
+        self.weak.process(&mut Process {
+            engine: &mut state.engine,
+            crew: self.crew,
+            workers: state.crew_sizes.workers,
+            trace: &copying,
+            waiting,
+            looked: 0,
+        });
         for local in state.engine.worker_states() {
-            state.totals.ephemeron_looks += core::mem::take(&mut local.looks);
+            state.totals.ephemeron_looks += core::mem::take(&mut local.weak.looks);
+            state.totals.weak_looks += core::mem::take(&mut local.weak.weak_looks);
             state.totals.arrays.compressed += core::mem::take(&mut local.compressed);
             // SAFETY: the phase is over, so the buffer is the leader's.
             unsafe { local.survivor_plab.retire() };
@@ -431,6 +445,22 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         }
     }
 
+    /// A chunk of the global handles, unless all in it is old.
+    fn handles(&self, local: &mut WorkerState, numbers: Range<u32>) {
+        let (heap, chunk) = (self.heap, numbers.start as usize / TASK_HANDLES);
+        if !heap.handles.is_young(chunk) {
+            return;
+        }
+        let mut young = false;
+        for number in numbers {
+            self.root_value(local, heap.handles.slot(number));
+            // What was sent to another node is young still.
+            let object = heap.handles.load(number).as_object();
+            young |= object.is_some_and(|object| heap.is_young(object));
+        }
+        heap.handles.set_young(chunk, young);
+    }
+
     #[inline(always)]
     fn slot(&self, local: &mut WorkerState, slot: Address, holder_is_old: bool) {
         // SAFETY: a slot of an object that this worker scans.
@@ -504,12 +534,30 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
                 self.count_scanned(locality, local, object);
             }
             // SAFETY: start bits are those of objects that are complete.
-            unsafe {
-                let header = header::load(object, Ordering::Relaxed);
-                heap.model.scan_between(header, object, low, high, |slot| {
-                    self.slot(local, slot, true)
-                });
-            }
+            unsafe { self.scan_between(local, object, low, high) };
+        }
+    }
+
+    /// A dirty card, and an old object that may have slots there.
+    ///
+    /// # Safety
+    /// An object of this heap lies there.
+    unsafe fn scan_between(
+        &self,
+        local: &mut WorkerState,
+        object: Address,
+        low: Address,
+        high: Address,
+    ) {
+        let visit = |local: &mut WorkerState, slot| self.slot(local, slot, true);
+        // SAFETY: an object of this heap, as asked, which is old, so its header is normal.
+        let elements = unsafe {
+            let header = header::load(object, Ordering::Relaxed);
+            let model = &self.heap.model;
+            model.scan_between(header, object, low, high, |slot| visit(local, slot))
+        };
+        if let Some(elements) = elements {
+            objects::discover(self, local, object, elements, self.watch.waiting(), visit);
         }
     }
 }
@@ -530,17 +578,13 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
                         self.count_scanned(locality, local, object);
                     }
                     // SAFETY: an old large object.
-                    unsafe {
-                        let header = header::load(object, Ordering::Relaxed);
-                        heap.model.scan_between(header, object, low, high, |slot| {
-                            self.slot(local, slot, true)
-                        });
-                    }
+                    unsafe { self.scan_between(local, object, low, high) };
                 });
             }
             Task::Arraylets(strip) => {
                 heap.take_dirty_slots(strip, |slot| self.slot(local, slot, true));
             }
+            Task::Handles(numbers) => self.handles(local, numbers),
             other => heap.visit_roots(other, |root| self.root(local, root)),
         }
     }
@@ -556,24 +600,17 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
         }
         // SAFETY: this worker alone scans the item, an object that was copied or stays, whose header was just read.
         unsafe {
+            let visit = |local: &mut WorkerState, slot| self.slot(local, slot, is_old);
             if header.is_spine() {
-                let visit = |local: &mut WorkerState, slot| self.slot(local, slot, is_old);
                 let place = (object, chunk);
                 return self
                     .heap
                     .scan_spine(header, item, place, is_old, local, visit);
             }
-            scan_item(
-                &self.heap.model,
-                header,
-                item,
-                object,
-                chunk,
-                local,
-                |local, slot| {
-                    self.slot(local, slot, is_old);
-                },
-            );
+            let model = &self.heap.model;
+            if let Some(elements) = scan_item(model, header, item, object, chunk, local, visit) {
+                objects::discover(self, local, object, elements, self.watch.waiting(), visit);
+            }
         }
     }
 
@@ -633,5 +670,49 @@ impl<F: SlotFormat, W: Watch> Liveness for Copying<'_, F, W> {
 
     fn keep(&self, local: &mut WorkerState, object: Address) -> Address {
         self.reach(local, object)
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    fn is_young(&self, object: Address) -> bool {
+        self.heap.is_young(object)
+    }
+
+    fn look(&self, local: &mut WorkerState, entry: &Entry, waiting: Option<&Waiting>) {
+        objects::look(self, local, entry, waiting);
+    }
+
+    fn clear(&self, local: &mut WorkerState, entry: &Entry) {
+        objects::clear(self, local, entry);
+    }
+
+    fn sort_out(&self) -> (Option<Address>, usize) {
+        finalizing::sort_out(self)
+    }
+
+    fn revive(&self, local: &mut WorkerState, first: Option<Address>) {
+        finalizing::revive(self, local, first);
+    }
+
+    fn announce(&self, first: Option<Address>) {
+        finalizing::announce(self.heap, first);
+    }
+
+    fn settle_ephemerons(&self, local: &mut WorkerState, entry: &Entry) {
+        objects::settle(self, local, entry);
+    }
+}
+
+impl<F: SlotFormat, W: Watch> Objects<F> for Copying<'_, F, W> {
+    fn heap(&self) -> &Scavenge<F> {
+        self.heap
+    }
+
+    fn needs_cards(&self, object: Address) -> bool {
+        // SAFETY: an object that was reached: its header is normal, or says that it stays.
+        let header = unsafe { header::load(object, Ordering::Relaxed) };
+        self.will_be_old(object, header)
     }
 }

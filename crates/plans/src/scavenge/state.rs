@@ -50,6 +50,8 @@ pub struct Totals {
     pub promoted_bytes: u64,
     /// How often collections looked at the key of an ephemeron.
     pub ephemeron_looks: u64,
+    /// How often collections looked at weak references: at weak slots of objects, and at those beside the heap.
+    pub weak_looks: u64,
     /// Bytes that were allocated until the last collection.
     pub allocated_bytes: u64,
     /// What zeroing came to until the last collection, in nanoseconds.
@@ -117,7 +119,7 @@ pub struct State {
     /// How many of its workers take part.
     pub(super) crew_sizes: CrewSizes,
     /// Where ephemerons wait for their keys during a trace.
-    pub(super) waiting: waiting::Memory,
+    pub(super) waiting: waiting::Waiting,
     /// Under `quarantine`, where the guards of each of eden's fragments begin.
     pub(super) guarded_from: [Address; MOST_NODES],
     /// Why the next collection has to be of everything, if it has.
@@ -175,7 +177,7 @@ impl State {
             next_number: 1,
             engine,
             crew_sizes: CrewSizes::new(config),
-            waiting: waiting::Memory::default(),
+            waiting: waiting::Waiting::default(),
             guarded_from: [Address::NULL; MOST_NODES],
             wants_full: (!scavenging).then_some(NEVER),
             scavenging,

@@ -50,8 +50,11 @@ impl<F: SlotFormat> Scavenge<F> {
         let count = pieces.arraylets(bytes);
         if chunk == 0 {
             (1..count.div_ceil(CHUNK_POINTERS)).for_each(|number| local.grey(item.chunk(number)));
-            // SAFETY: a spine with this header, as asked.
-            unsafe { self.model.scan(header, spine, |slot| visit(local, slot)) };
+            // SAFETY: a spine with this header, as asked; it has no weak slots.
+            unsafe {
+                self.model
+                    .scan_all(header, spine, |slot| visit(local, slot))
+            };
         }
         let compresses = !header.is_immortal()
             && self

@@ -78,11 +78,19 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         let wanted = match (shape, length) {
             (Shape::Structure { bytes, .. }, None) => bytes,
+            (
+                Shape::Weak {
+                    head, element: 0, ..
+                },
+                None,
+            ) => head,
+            (Shape::Weak { element: 0, .. }, _) => wrong_kind(number, length),
             (Shape::References, Some(length)) => array_bytes(length, F::BYTES.trailing_zeros()),
             (Shape::Primitives { log2 }, Some(length)) => array_bytes(length, log2),
-            (Shape::Tailed { head, element, .. }, Some(length)) => {
-                tailed_bytes(head, length, element)
-            }
+            (
+                Shape::Tailed { head, element, .. } | Shape::Weak { head, element, .. },
+                Some(length),
+            ) => tailed_bytes(head, length, element),
             (Shape::Traced { size, .. }, _) => match (size, length) {
                 (Size::Fixed(bytes), None) => bytes,
                 (Size::Tailed { head, element }, Some(length)) => {
@@ -204,6 +212,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let first = match self.model.shape(id) {
             Some(
                 Shape::Structure { .. }
+                | Shape::Weak { element: 0, .. }
                 | Shape::Traced {
                     size: Size::Fixed(_),
                     ..

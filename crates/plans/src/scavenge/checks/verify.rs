@@ -28,6 +28,7 @@ use gleaner_mem::root::Root;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::regions::Regions;
 
+use crate::scavenge::handles::{self, TASK_HANDLES};
 use crate::scavenge::walk::{Edge, Found};
 use crate::scavenge::{Scavenge, State};
 
@@ -189,7 +190,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
         // SAFETY: the object was walked over.
         unsafe {
             heap.model
-                .scan(header, object, |slot| verify_slot(slot, is_old))
+                .scan_all(header, object, |slot| verify_slot(slot, is_old))
         };
         if header.is_spine() {
             self.verify_spine(found, is_old, verify_slot);
@@ -267,6 +268,26 @@ impl<F: SlotFormat> Verifier<'_, F> {
         heap.weak.visit_all(value);
         heap.heap_roots.visit_all(check);
         (0..heap.handles.prepare()).for_each(|number| value(heap.handles.slot(number as u32)));
+        self.verify_chunks();
+    }
+
+    /// A handle to a young object lies in a chunk that is marked young.
+    fn verify_chunks(&self) {
+        let heap = self.heap;
+        for table in heap.weak.tables().into_iter().chain([&heap.handles]) {
+            let count = table.prepare();
+            let old = (0..count.div_ceil(TASK_HANDLES)).filter(|&chunk| !table.is_young(chunk));
+            for number in old.flat_map(|number| handles::chunk(number, count)) {
+                let object = table.load(number).as_object();
+                self.require(
+                    !object.is_some_and(|object| heap.is_young(object)),
+                    "a handle to a young object lies in a chunk that is marked young",
+                    "handles",
+                    table.slot(number),
+                    Header::forwarded_to(Address::NULL),
+                );
+            }
+        }
     }
 
     fn verify_root<S: SlotFormat>(&self, slot: Address) {

@@ -290,8 +290,9 @@ impl<F: SlotFormat> Scavenge<F> {
                 let _ = write!(out, " {:x}", referent.word());
             }
         };
+        // Weak slots keep nothing, so they are no edges; of an ephemeron that is one the value is not told, either.
         // SAFETY: the object was walked over.
-        unsafe { self.model.scan(header, object, &mut refers) };
+        let _ = unsafe { self.model.scan(header, object, &mut refers) };
         self.own_arraylets(found, &mut refers);
         out.line(format_args!(""));
     }
@@ -329,6 +330,7 @@ fn shape_name(shape: Shape<'_>) -> &'static str {
         Shape::References => "array of references",
         Shape::Primitives { .. } => "array of numbers",
         Shape::Tailed { .. } => "structure with a tail",
+        Shape::Weak { .. } => "with weak slots",
         Shape::Traced { .. } => "with a trace function",
     }
 }

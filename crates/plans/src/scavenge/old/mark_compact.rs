@@ -103,7 +103,7 @@ impl<F: SlotFormat> Updating<'_, F> {
         // SAFETY: a marked object; it is in one strip, so one worker updates it, and its type does not change.
         unsafe {
             let header = header::load(object, Ordering::Relaxed);
-            self.heap.model.scan(header, object, |slot| {
+            self.heap.model.scan_all(header, object, |slot| {
                 self.slot(slot, target.add(slot.offset_from(object)), will_be_old)
             });
         }
@@ -135,7 +135,7 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
     fn task(&self, _: &mut WorkerState, task: usize) {
         let heap = self.heap;
         match self.tasks.get(task) {
-            // What is weak lives by now, or was cleared.
+            // What is weak lives by now, or was cleared; so weak slots are as others below.
             Task::Finalizers => heap.weak.visit_all(|slot| self.root(Root::Value(slot))),
             Task::Strip(low, high) => {
                 for word in heap.bits().word_of(low)..heap.bits().word_of(high) {
@@ -149,9 +149,10 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
                 unsafe {
                     let (object, low, high) = heap.large.strip(strip);
                     let header = header::load(object, Ordering::Relaxed);
-                    heap.model.scan_between(header, object, low, high, |slot| {
-                        self.slot(slot, slot, true)
-                    });
+                    heap.model
+                        .scan_all_between(header, object, low, high, |slot| {
+                            self.slot(slot, slot, true)
+                        });
                 }
             }
             Task::Arraylets(strip) => {

@@ -19,9 +19,12 @@ use gleaner_spaces::precise::tenured::BlockBuffer;
 use crate::scavenge::memory::release::release;
 use crate::scavenge::roots::{Task, Tasks};
 use crate::scavenge::trace::{Item, Trace, WorkerState, scan_item};
-use crate::scavenge::waiting::{Keys, Nothing, Watch};
+use crate::scavenge::waiting::{Keys, Nothing, Waiting, Watch};
 use crate::scavenge::walk::Edge;
-use crate::scavenge::weak::Liveness;
+use crate::scavenge::weak::discovered::Entry;
+use crate::scavenge::weak::heap_trace::Objects;
+use crate::scavenge::weak::objects;
+use crate::scavenge::weak::{Liveness, Process, finalizing};
 use crate::scavenge::{Scavenge, State};
 use crate::shared::record::Record;
 
@@ -102,6 +105,49 @@ impl<F: SlotFormat, W: Watch> Liveness for Marking<'_, F, W> {
         self.object(local, object);
         object
     }
+
+    fn is_full(&self) -> bool {
+        true
+    }
+
+    fn is_young(&self, object: Address) -> bool {
+        self.heap.is_young(object)
+    }
+
+    fn look(&self, local: &mut WorkerState, entry: &Entry, waiting: Option<&Waiting>) {
+        objects::look(self, local, entry, waiting);
+    }
+
+    fn clear(&self, local: &mut WorkerState, entry: &Entry) {
+        objects::clear(self, local, entry);
+    }
+
+    fn sort_out(&self) -> (Option<Address>, usize) {
+        finalizing::sort_out(self)
+    }
+
+    fn revive(&self, local: &mut WorkerState, first: Option<Address>) {
+        finalizing::revive(self, local, first);
+    }
+
+    fn announce(&self, first: Option<Address>) {
+        finalizing::announce(self.heap, first);
+    }
+
+    fn settle_ephemerons(&self, local: &mut WorkerState, entry: &Entry) {
+        objects::settle(self, local, entry);
+    }
+}
+
+impl<F: SlotFormat, W: Watch> Objects<F> for Marking<'_, F, W> {
+    fn heap(&self) -> &Scavenge<F> {
+        self.heap
+    }
+
+    /// Nothing moves, so the cards are as before.
+    fn needs_cards(&self, _: Address) -> bool {
+        false
+    }
 }
 
 impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
@@ -131,7 +177,10 @@ impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
                     .heap
                     .scan_spine(header, item, (object, chunk), is_old, local, visit);
             }
-            scan_item(&self.heap.model, header, item, object, chunk, local, visit);
+            let model = &self.heap.model;
+            if let Some(elements) = scan_item(model, header, item, object, chunk, local, visit) {
+                objects::discover(self, local, object, elements, self.watch.waiting(), visit);
+            }
         }
     }
 
@@ -186,18 +235,25 @@ impl<F: SlotFormat> Scavenge<F> {
         state
             .engine
             .run(self.crew, state.crew_sizes.workers, tasks, &marking);
-        let waiting = state.waiting.table(self.weak.ephemerons.count());
+        let waiting = state
+            .waiting
+            .begin(self.weak.most_waiting(&mut state.engine));
         let marking = Marking {
             heap: self,
             marks,
             lowest: marking.lowest,
             roots: marking.roots,
             edges: marking.edges,
-            watch: Keys(waiting.as_ref()),
+            watch: Keys(waiting),
         };
-        let (engine, workers) = (&mut state.engine, state.crew_sizes.workers);
-        self.weak
-            .process(engine, self.crew, workers, &marking, waiting.as_ref());
+        self.weak.process(&mut Process {
+            engine: &mut state.engine,
+            crew: self.crew,
+            workers: state.crew_sizes.workers,
+            trace: &marking,
+            waiting,
+            looked: 0,
+        });
         self.tables.adopt_marks(world);
         self.old.clear(world, self.tables.marks());
         self.pinned.clear(world, self.tables.marks());
@@ -208,7 +264,8 @@ impl<F: SlotFormat> Scavenge<F> {
         release(self.pinned.region.top(), top);
         let mut objects = 0;
         for local in state.engine.worker_states() {
-            state.totals.ephemeron_looks += core::mem::take(&mut local.looks);
+            state.totals.ephemeron_looks += core::mem::take(&mut local.weak.looks);
+            state.totals.weak_looks += core::mem::take(&mut local.weak.weak_looks);
             state.totals.arrays.compressed += core::mem::take(&mut local.compressed);
             objects += core::mem::take(&mut local.objects);
         }

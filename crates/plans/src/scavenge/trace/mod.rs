@@ -21,6 +21,7 @@ mod turns;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use crate::scavenge::config::Homes;
@@ -31,6 +32,7 @@ use crate::scavenge::nodes::lockstep::Lockstep;
 use crate::scavenge::nodes::segregated::{MOST_WAITING, Mail, Message};
 pub use crate::scavenge::trace::grey::Item;
 use crate::scavenge::trace::grey::{Arena, Stack, Stacks};
+use crate::scavenge::weak::worker::WeakState;
 use gleaner_base::options::TraceOrder;
 use gleaner_base::sync::{AtomicU64, yield_now};
 use gleaner_mem::Address;
@@ -66,10 +68,8 @@ pub struct WorkerState {
     pub promoted: usize,
     /// Objects that it made grey.
     pub objects: usize,
-    /// How often it looked at the key of an ephemeron.
-    pub looks: u64,
-    /// The ephemerons whose keys it won and whose values it has not traced yet: the first of a list (`waiting`).
-    pub found: u32,
+    /// What it has found that is weak.
+    pub weak: WeakState,
     /// What waits for the cache.
     pub edges: Edges,
     /// What it did on each memory node, where that is counted.
@@ -91,7 +91,7 @@ impl WorkerState {
 
     /// Whether anything is left that it has to do.
     fn has_work(&self) -> bool {
-        self.is_busy() || self.found != 0 || self.waiting > 0
+        self.is_busy() || self.weak.found != 0 || self.waiting > 0
     }
 
     /// Whether something grey is on its stack.
@@ -189,7 +189,8 @@ impl<T: Fn(&mut WorkerState, usize) + Sync> Trace for WithTasks<'_, T> {
     }
 }
 
-/// Visits the slots of an item; of a large array, makes the other chunks grey first.
+/// Visits the strong slots of an item; of a large array, makes the other chunks grey first. Of an object with weak slots,
+/// which have to be [discovered](crate::scavenge::weak::objects::discover), it answers the elements.
 ///
 /// # Safety
 /// An object of the model lies at `object`, and `header` is its header, not that of an object that moved: in
@@ -203,7 +204,7 @@ pub unsafe fn scan_item<F: SlotFormat>(
     chunk: usize,
     local: &mut WorkerState,
     mut visit: impl FnMut(&mut WorkerState, Address),
-) {
+) -> Option<Range<u32>> {
     // SAFETY: an object of the model lies at `object`, and `header` is its header, not that of an object that moved, as
     // asked.
     if let Some((first, slots)) = unsafe { model.array_slots(header, object) }
@@ -216,11 +217,11 @@ pub unsafe fn scan_item<F: SlotFormat>(
         for index in start..(start + CHUNK_SLOTS).min(slots) {
             visit(local, first.add(index * F::BYTES));
         }
-        return;
+        return None;
     }
     // SAFETY: an object of the model lies at `object`, and `header` is its header, not that of an object that moved, as
     // asked.
-    unsafe { model.scan(header, object, |slot| visit(local, slot)) };
+    unsafe { model.scan(header, object, |slot| visit(local, slot)) }
 }
 
 /// The workers' states and deques.
@@ -279,8 +280,7 @@ impl Engine {
                 survived: 0,
                 promoted: 0,
                 objects: 0,
-                looks: 0,
-                found: 0,
+                weak: WeakState::NEW,
                 edges: Edges::default(),
                 counts: Counts::default(),
                 compressed: 0,

@@ -11,7 +11,7 @@ use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::regions::{MOST_REGIONS, Region};
 
 use crate::scavenge::Scavenge;
-use crate::scavenge::handles::TASK_HANDLES;
+use crate::scavenge::handles::{self, TASK_HANDLES};
 use crate::scavenge::heap_roots::TASK_SLOTS;
 use crate::scavenge::mutator::Mutator;
 use crate::scavenge::mutator_list::{MutatorList, Stopped};
@@ -45,7 +45,7 @@ pub enum Task<'a> {
     /// Objects that wait to be finalized.
     Finalizers,
     /// Handles of these numbers.
-    Handles(Range<usize>),
+    Handles(Range<u32>),
     /// Slots of root ranges with these numbers.
     RootSlots(Range<usize>),
     /// The part of the heap's root visitor with this number.
@@ -136,7 +136,7 @@ impl<'a> Tasks<'a> {
         }
         let mut task = task - self.mutators.len() - 1;
         if task < self.handle_tasks() {
-            return Task::Handles(piece(task, TASK_HANDLES, self.handles));
+            return Task::Handles(handles::chunk(task, self.handles));
         }
         task -= self.handle_tasks();
         if task < self.slot_tasks() {
@@ -177,7 +177,7 @@ impl<F: SlotFormat> Scavenge<F> {
             // which the leader is.
             Task::Mutator(mutator) => unsafe { mutator.visit_roots(visit) },
             Task::Handles(numbers) => {
-                numbers.for_each(|number| visit(Root::Value(self.handles.slot(number as u32))))
+                numbers.for_each(|number| visit(Root::Value(self.handles.slot(number))))
             }
             Task::RootSlots(numbers) => self.heap_roots.visit_slots(numbers, visit),
             Task::RootPart(part) => self.heap_roots.visit_part(part, visit),

@@ -1,25 +1,29 @@
-//! Ephemerons of the precise heap: each makes its value live as far as its key does.
+//! Ephemerons of the precise heap, those of tables beside it and those in its objects: each makes its value live as far
+//! as its key does.
 //!
-//! A pass goes over all of them, and registers those whose keys were not found to live; these are found by their keys
-//! when they are reached ([`waiting`](crate::scavenge::waiting) says how, and why none is missed). So each is looked at a few
-//! times, however long the chains are in which the value of one leads to the key of another.
+//! When everything that is strongly reachable was traced, each ephemeron that was reached is looked at, and those whose keys
+//! were not found to live are registered; these are found by their keys when they are reached
+//! ([`waiting`](crate::scavenge::waiting) says how, and why none is missed). So each is looked at a few times, however
+//! long the chains are in which the value of one leads to the key of another, or to another ephemeron.
 //!
 //! Where there is no memory for the table of those that wait, passes go over all of them until one finds nothing.
 //!
 //! # Invariants
-//! - A task has the entries of its part of the table.
+//! - A task has the entries of its part of the table, or of its segment of what was discovered.
 //! - After [`Ephemerons::trace`], what does not wait has a value that lives, or is no object, or is no ephemeron any
 //!   more; and what waits is found when its key is reached later in the same trace.
 
-use gleaner_base::sync::{AtomicBool, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
-use gleaner_work::Crew;
 
-use super::liveness::Liveness;
-use crate::scavenge::handles::{Handles, TASK_HANDLES};
-use crate::scavenge::trace::{Engine, WithTasks, WorkerState};
+use super::discovered::Discovered;
+use super::liveness::{self, Liveness, goes_by, tasks_of};
+use super::process::Process;
+use crate::scavenge::handles::{Handles, chunk};
 use crate::scavenge::waiting::Waiting;
+
+/// Entries of the table of those that wait, of one task.
+const TASK_WAITING: usize = 4096;
 
 /// The table of one heap.
 pub struct Ephemerons {
@@ -48,80 +52,117 @@ impl Ephemerons {
 
     /// Leader, once in a trace: makes the values of ephemerons with live keys live, until nothing changes. The trace
     /// looks keys up in the table of those that wait, if there is one.
-    pub fn trace(
-        &self,
-        engine: &mut Engine,
-        crew: &Crew,
-        workers: usize,
-        trace: &dyn Liveness,
-        waiting: Option<&Waiting<'_>>,
-    ) {
-        let Some(waiting) = waiting else {
-            return self.trace_by_passes(engine, crew, workers, trace);
-        };
-        let changed = self.pass(engine, crew, workers, trace, Part::First(waiting));
-        waiting.complete();
-        if changed && waiting.any() {
-            self.pass(engine, crew, workers, trace, Part::Second(waiting));
+    pub(super) fn trace(&self, run: &mut Process<'_>, discovered: &Discovered) {
+        match run.waiting {
+            None => self.trace_by_passes(run, discovered),
+            Some(waiting) => {
+                self.look_at_all(run, discovered, Some(waiting));
+                self.finish(run, discovered);
+            }
         }
     }
 
-    /// Leader, where no table says which wait: as `trace`, at any time after more was traced.
-    pub fn trace_by_passes(
-        &self,
-        engine: &mut Engine,
-        crew: &Crew,
-        workers: usize,
-        trace: &dyn Liveness,
-    ) {
-        while self.pass(engine, crew, workers, trace, Part::All) {}
+    /// Leader, after more was traced: as `trace`, and those that were looked at before wait.
+    pub(super) fn finish(&self, run: &mut Process<'_>, discovered: &Discovered) {
+        let Some(waiting) = run.waiting else {
+            return self.trace_by_passes(run, discovered);
+        };
+        loop {
+            self.look_again(run, waiting);
+            if !waiting.is_full() {
+                return;
+            }
+            let wanted = 2 * (self.count() + run.discovered_ephemerons());
+            run.looked = 0;
+            // SAFETY: no worker is in a phase, and none keeps entries that it has taken.
+            if !unsafe { waiting.grow(wanted) } {
+                run.waiting = None;
+                return self.trace_by_passes(run, discovered);
+            }
+            self.look_at_all(run, discovered, Some(waiting));
+        }
     }
 
-    /// Leader: whether a pass made anything live.
-    fn pass(
+    /// Leader, where no table says which wait.
+    fn trace_by_passes(&self, run: &mut Process<'_>, discovered: &Discovered) {
+        while self.look_at_all(run, discovered, None) {}
+    }
+
+    /// Leader: looks at every ephemeron that was reached so far; whether some value was made live.
+    fn look_at_all(
         &self,
-        engine: &mut Engine,
-        crew: &Crew,
-        workers: usize,
-        trace: &dyn Liveness,
-        part: Part<'_>,
+        run: &mut Process<'_>,
+        discovered: &Discovered,
+        waiting: Option<&Waiting>,
     ) -> bool {
-        let count = self.count();
-        if count == 0 {
-            return false;
+        let (count, segments) = (self.count(), discovered.prepare());
+        let own = tasks_of(run.trace, &self.handles, count);
+        run.tasks(own + segments, &|trace, local, task| {
+            if task >= own {
+                discovered.all(task - own, &mut |entry| trace.look(local, entry, waiting));
+                return;
+            }
+            if goes_by(trace, &self.handles, task) {
+                return;
+            }
+            for number in chunk(task, count) {
+                if let Some(key) = self.handles.load(number).as_object() {
+                    let value = || value(&self.handles, number).as_object();
+                    liveness::look_at(trace, local, key, value, waiting);
+                }
+            }
+        });
+        run.forget_taken()
+    }
+
+    /// Leader: looks once more at those that were registered, until no more are.
+    fn look_again(&self, run: &mut Process<'_>, waiting: &Waiting) {
+        loop {
+            let (from, to) = (run.looked, waiting.registered());
+            run.looked = to;
+            if from >= to {
+                return;
+            }
+            run.tasks((to - from).div_ceil(TASK_WAITING), &|trace, local, task| {
+                let first = from + task * TASK_WAITING;
+                for (key, value) in
+                    (first..(first + TASK_WAITING).min(to)).filter_map(|number| waiting.get(number))
+                {
+                    local.weak.looks += 1;
+                    if value != Address::NULL && trace.place(key).is_some() {
+                        liveness::keep(trace, local, value);
+                    }
+                }
+            });
+            run.forget_taken();
         }
-        let pass = Pass {
-            handles: &self.handles,
-            count,
-            part,
-            trace,
-            changed: AtomicBool::new(false),
-        };
-        let task = |local: &mut WorkerState, task| pass.task(local, task);
-        let tasks = count.div_ceil(TASK_HANDLES);
-        engine.run(crew, workers, tasks, &WithTasks { task, trace });
-        pass.changed.into_inner()
     }
 
     /// Leader, at the end: clears ephemerons whose key does not live, and updates the others.
-    pub fn settle(&self, engine: &mut Engine, crew: &Crew, workers: usize, trace: &dyn Liveness) {
-        let count = self.count();
-        if count > 0 {
-            let task = |local: &mut WorkerState, task| {
-                for number in entries(task, count) {
-                    local.looks += 1;
-                    self.settle_entry(number, trace);
-                }
-            };
-            let settling = WithTasks { task, trace };
-            let tasks = count.div_ceil(TASK_HANDLES);
-            engine.run(crew, workers.min(tasks), tasks, &settling);
-        }
+    pub(super) fn settle(&self, run: &mut Process<'_>, discovered: &Discovered) {
+        let (count, segments) = (self.count(), discovered.prepare());
+        let own = tasks_of(run.trace, &self.handles, count);
+        run.tasks(own + segments, &|trace, local, task| {
+            if task >= own {
+                let mut settle = |entry: &_| trace.settle_ephemerons(local, entry);
+                return discovered.all(task - own, &mut settle);
+            }
+            if goes_by(trace, &self.handles, task) {
+                return;
+            }
+            let mut young = false;
+            for number in chunk(task, count) {
+                local.weak.looks += 1;
+                young |= self.settle_entry(number, trace);
+            }
+            self.handles.set_young(task, young);
+        });
     }
 
-    fn settle_entry(&self, number: u32, trace: &dyn Liveness) {
+    /// Whether key or value is young from now on.
+    fn settle_entry(&self, number: u32, trace: &dyn Liveness) -> bool {
         let Some(key) = self.handles.load(number).as_object() else {
-            return;
+            return false;
         };
         let key = trace.place(key).map(Value::reference);
         let value = match (key, value(&self.handles, number).as_object()) {
@@ -134,75 +175,8 @@ impl Ephemerons {
             // SAFETY: the number of a handle is below `most`, so its second slot is in the mapping.
             unsafe { Wide::store(self.handles.second(number), Address::NULL, value) };
         }
-    }
-}
-
-/// The entries of a task.
-fn entries(task: usize, count: usize) -> core::ops::Range<u32> {
-    let first = task * TASK_HANDLES;
-    first as u32..(first + TASK_HANDLES).min(count) as u32
-}
-
-/// Which entries a pass looks at, and what it does with those whose key was not reached.
-#[derive(Clone, Copy)]
-enum Part<'a> {
-    /// All, and nothing.
-    All,
-    /// All, and registers them.
-    First(&'a Waiting<'a>),
-    /// Those that were registered.
-    Second(&'a Waiting<'a>),
-}
-
-/// One pass over the table.
-struct Pass<'a> {
-    handles: &'a Handles,
-    /// Entries of the table.
-    count: usize,
-    part: Part<'a>,
-    trace: &'a dyn Liveness,
-    /// Whether some value became live. Set by any worker, read by the leader after the phase.
-    changed: AtomicBool,
-}
-
-impl Pass<'_> {
-    /// Makes the value live if the key does; otherwise returns the key.
-    fn visit(&self, local: &mut WorkerState, number: u32) -> Option<Address> {
-        local.looks += 1;
-        let key = self.handles.load(number).as_object()?;
-        if self.trace.place(key).is_none() {
-            return Some(key);
-        }
-        let dead = value(self.handles, number)
-            .as_object()
-            .filter(|&value| self.trace.place(value).is_none());
-        if let Some(value) = dead {
-            self.trace.keep(local, value);
-            // Others read its cache line.
-            if !self.changed.load(Ordering::Relaxed) {
-                self.changed.store(true, Ordering::Relaxed);
-            }
-        }
-        None
-    }
-
-    fn task(&self, local: &mut WorkerState, task: usize) {
-        for number in entries(task, self.count) {
-            if let Part::Second(waiting) = self.part
-                && !waiting.waits(number)
-            {
-                continue;
-            }
-            let key = self.visit(local, number);
-            if let Part::First(waiting) = self.part {
-                match key {
-                    Some(key) => {
-                        let value = value(self.handles, number).as_object();
-                        waiting.register(number, key, value.unwrap_or(Address::NULL));
-                    }
-                    None => waiting.pass_by(number),
-                }
-            }
-        }
+        let held = [key, value].into_iter().flatten();
+        held.filter_map(Value::as_object)
+            .any(|object| trace.is_young(object))
     }
 }

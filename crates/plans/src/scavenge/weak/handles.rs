@@ -8,20 +8,31 @@
 //! half of them are, the collector lowers it to the highest in use, and those that are free below are handed out from the
 //! lowest on. Both take as long as looking at all slots does.
 //!
+//! A byte for each chunk of the table says whether a handle there may refer to a young object. A scavenge goes by the
+//! others, so it does not look at handles whose objects are all old, however many there are.
+//!
 //! # Invariants
 //! - A slot is on the free list, on the list of dropped ones, or in use. Only the collector changes a slot in use.
 //! - The lock is taken by mutators inside the gate, and by the collector in a stopped world, when no mutator has it.
+//! - A handle to a young object lies in a chunk that is marked young. A mutator that makes one marks the chunk; a worker
+//!   that has gone through a chunk in a scavenge says what it is from now on. No collection makes an old object young.
 
+extern crate alloc;
+
+use alloc::boxed::Box;
+use core::ops::Range;
 use core::ptr::NonNull;
 
-use gleaner_base::sync::{AtomicU32, AtomicU64, Ordering, RawLock, UnsafeCell, model_size};
+use gleaner_base::sync::{
+    AtomicBool, AtomicU32, AtomicU64, Ordering, RawLock, UnsafeCell, model_size,
+};
 use gleaner_mem::Address;
 use gleaner_mem::growing::Growing;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 
 /// How many handles a table can have in a large heap.
 pub const MOST_HANDLES: usize = model_size(1 << 22, 3);
-/// Handles of one task, of roots or of ephemerons.
+/// Handles of one task, of roots or of ephemerons: a chunk.
 pub const TASK_HANDLES: usize = 4096;
 
 const NONE: u32 = u32::MAX;
@@ -68,6 +79,8 @@ pub struct Handles {
     width: usize,
     /// How many handles there can be.
     most: usize,
+    /// For each chunk, whether a handle in it may refer to a young object.
+    young: Box<[AtomicBool]>,
     /// `[i]`: the next number in the list of dropped ones after i, written by the thread that drops i; before that, in
     /// a list of the table's user.
     next: NonNull<AtomicU32>,
@@ -106,6 +119,9 @@ impl Handles {
             slots,
             width,
             most,
+            young: (0..most.div_ceil(TASK_HANDLES))
+                .map(|_| AtomicBool::new(false))
+                .collect(),
             next,
             dropped: AtomicU32::new(NONE),
             lock: RawLock::new(),
@@ -153,6 +169,7 @@ impl Handles {
             }
         });
         if let Some(number) = number {
+            self.set_young(number as usize / TASK_HANDLES, true);
             for (index, &value) in values.iter().enumerate() {
                 // SAFETY: `number` is below `most` and `values` has a value for each slot of a handle.
                 unsafe {
@@ -166,6 +183,17 @@ impl Handles {
         }
         self.lock.unlock();
         number
+    }
+
+    /// Whether a handle of a chunk may refer to a young object.
+    pub fn is_young(&self, chunk: usize) -> bool {
+        self.young[chunk].load(Ordering::Relaxed)
+    }
+
+    /// A mutator that made or set a handle, or the worker that goes through the chunk: whether a handle there refers to a young object
+    /// from now on.
+    pub fn set_young(&self, chunk: usize, young: bool) {
+        self.young[chunk].store(young, Ordering::Relaxed);
     }
 
     /// Anyone, at any time: the handle is not used again.
@@ -263,11 +291,23 @@ impl Handles {
         unsafe { Wide::load(self.slot(number), Address::NULL) }
     }
 
+    /// A mutator inside the gate: the handle keeps another value, which may be young.
+    pub fn put(&self, number: u32, value: Value) {
+        self.set_young(number as usize / TASK_HANDLES, true);
+        self.store(number, value);
+    }
+
     /// Sets the first slot of a handle.
     pub fn store(&self, number: u32, value: Value) {
         // SAFETY: the number of a handle is below `most`, so its slot is in the mapping.
         unsafe { Wide::store(self.slot(number), Address::NULL, value) };
     }
+}
+
+/// The handles of a chunk, of `count` in all.
+pub fn chunk(number: usize, count: usize) -> Range<u32> {
+    let first = number * TASK_HANDLES;
+    first as u32..(first + TASK_HANDLES).min(count) as u32
 }
 
 #[cfg(all(test, not(loom)))]

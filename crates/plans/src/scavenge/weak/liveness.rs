@@ -1,13 +1,75 @@
-//! What a trace knows of objects.
+//! What a trace knows of objects, and what it does with their weak slots.
 
 use gleaner_mem::Address;
 
+use super::discovered::Entry;
+use super::waiting::Waiting;
+use crate::scavenge::handles::{Handles, TASK_HANDLES};
 use crate::scavenge::trace::{Trace, WorkerState};
 
 /// What a trace knows of objects.
 pub trait Liveness: Trace {
     /// Where an object is if it lives, as far as was traced.
     fn place(&self, object: Address) -> Option<Address>;
+    /// Whether the trace found out what is dead among old objects, too.
+    fn is_full(&self) -> bool;
+    /// Whether an object is young, where it is from now on.
+    fn is_young(&self, object: Address) -> bool;
     /// Makes an object live, and says where it is.
     fn keep(&self, local: &mut WorkerState, object: Address) -> Address;
+    /// Makes the values of an entry's ephemerons live as far as their keys do; the others wait, if there is a table for
+    /// that.
+    fn look(&self, local: &mut WorkerState, entry: &Entry, waiting: Option<&Waiting>);
+    /// Clears the weak slots of an entry whose referents do not live, and updates the others.
+    fn clear(&self, local: &mut WorkerState, entry: &Entry);
+    /// Leader, between phases: what of the finalizers that were reached becomes ready: the first of a list, and how many.
+    fn sort_out(&self) -> (Option<Address>, usize);
+    /// Makes the objects live that such finalizers revive.
+    fn revive(&self, local: &mut WorkerState, first: Option<Address>);
+    /// Leader, between phases: they are handed out from now on.
+    fn announce(&self, first: Option<Address>);
+    /// Clears the ephemerons of an entry whose keys do not live, and updates the others.
+    fn settle_ephemerons(&self, local: &mut WorkerState, entry: &Entry);
+}
+
+/// Makes the value of an ephemeron live if its key does; otherwise the value waits. `value` says what it is. The key is
+/// an object.
+#[inline]
+pub fn look_at<L: Liveness + ?Sized>(
+    trace: &L,
+    local: &mut WorkerState,
+    key: Address,
+    value: impl FnOnce() -> Option<Address>,
+    waiting: Option<&Waiting>,
+) {
+    local.weak.looks += 1;
+    if trace.place(key).is_some() {
+        if let Some(value) = value() {
+            keep(trace, local, value);
+        }
+    } else if let Some(waiting) = waiting {
+        let value = value().unwrap_or(Address::NULL);
+        waiting.register(&mut local.weak.numbers, key, value);
+    }
+}
+
+/// Makes a value live, and notes whether it did not.
+#[inline]
+pub fn keep<L: Liveness + ?Sized>(trace: &L, local: &mut WorkerState, value: Address) {
+    if trace.place(value).is_none() {
+        trace.keep(local, value);
+        local.weak.kept = true;
+    }
+}
+
+/// Whether the trace goes by a chunk of a table: nothing in it is young, and old objects live.
+pub fn goes_by(trace: &dyn Liveness, table: &Handles, chunk: usize) -> bool {
+    !trace.is_full() && !table.is_young(chunk)
+}
+
+/// How many tasks a table of `count` handles is, a chunk each: none if the trace goes by all.
+pub fn tasks_of(trace: &dyn Liveness, table: &Handles, count: usize) -> usize {
+    let chunks = count.div_ceil(TASK_HANDLES);
+    let all_old = (0..chunks).all(|chunk| goes_by(trace, table, chunk));
+    if all_old { 0 } else { chunks }
 }

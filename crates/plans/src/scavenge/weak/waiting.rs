@@ -1,34 +1,37 @@
 //! Ephemerons that wait for their keys, found by the key when it is reached: so chains are followed in linear time in
-//! whatever order they lie in the table.
+//! whatever order they lie.
 //!
-//! A hash table over the addresses of keys, in memory beside the table of ephemerons: a list of entries a bucket. It is
-//! filled and asked in two phases, with the end of the first between them:
+//! A hash table over the addresses of keys: a list of entries a bucket. Once all strong references were followed, each
+//! ephemeron that the trace has reached is looked at. If its key lives as far as was traced, its value is traced; else it
+//! is [registered](Waiting::register). A worker that reaches an object looks up which entries wait for it
+//! ([`Watch::won`]); their values are traced and lead to more keys and to more ephemerons, which are looked at at once.
+//! When nothing is grey any more, each entry that was registered meanwhile is looked at once more; that is repeated as
+//! long as more are registered.
 //!
-//! 1. Each entry is looked at once. If its key lives as far as was traced, its value is traced; else it is
-//!    [registered](Waiting::register). Nobody looks anything up, so a key may be reached after its entry was
-//!    registered.
-//! 2. The table is [complete](Waiting::complete). The registered entries are looked at once more; and a worker that
-//!    reaches an object from now on, in this phase or in a later one, looks up which entries wait for it
-//!    ([`Watch::won`]). Their values are traced and lead to more keys, until nothing is left.
+//! No entry is missed. A worker registers an entry and another reaches its key: if the second does not find the entry
+//! in its bucket, it has won the key before the end of the phase, so the second look sees that. It may be found in both
+//! ways, and both make the same value live, which happens once. The second look makes a full fence at each object
+//! unnecessary; `tests/loom_ephemerons.rs` has both.
 //!
-//! No entry is missed. If its key was reached before phase 2 began, the second look sees that, since the end of a phase
-//! is ordered before the next one. If not, then one worker wins the key later (I4), and finds the entry, since
-//! registering had ended. It may be found in both ways, and both make the same value live, which happens once. In a
-//! single phase the worker that registers and the one that reaches the key would each have to write first and then
-//! read, with a full fence at each object that is reached; `tests/loom_ephemerons.rs` has both.
+//! The work is linear: an ephemeron is looked at when it is reached, when it is registered, found and settled. The table
+//! has room for all ephemerons that the trace knows when it begins. When it is full, the leader
+//! [grows](Waiting::grow) it between two phases to twice as many as are known by then, and each ephemeron is looked at
+//! anew: as many times as their number doubles.
 //!
 //! What was found waits in a list of the worker's own until its stack is empty: a chain takes no stack of calls.
 //!
 //! # Invariants
-//! - Key, value and `next` of an entry are written by the worker that has the entry's task, in phase 1; they are read
-//!   in later phases.
+//! - Key and value of an entry are written by the worker that registers it, and `next` before the bucket leads there;
+//!   so who finds it in a bucket sees all three. The second look reads them in a later phase.
 //! - `found` of an entry belongs to the worker that won the key.
+//! - The leader changes the table between phases.
 
 use core::mem;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use gleaner_base::faults::{self, FaultPoint};
-use gleaner_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use gleaner_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering, UnsafeCell, model_size};
 use gleaner_mem::Address;
 use gleaner_mem::object_model::LEAST_BYTES;
 use gleaner_os::memory;
@@ -37,6 +40,8 @@ use crate::scavenge::trace::WorkerState;
 
 /// Values that are traced before other work is looked at: enough to share with other workers.
 const BATCH: usize = 64;
+/// Entries that a worker takes at once.
+pub const TAKEN: usize = model_size(64, 1);
 /// How many entries the table has room for at least.
 const LEAST_ENTRIES: usize = 1024;
 
@@ -47,106 +52,165 @@ const CHUNK_BUCKETS: usize = CHUNK_BYTES / LEAST_BYTES;
 /// Buckets for each entry.
 const SPARSE: usize = 2;
 
-/// `next` of an entry that waits for nothing. Otherwise 0 at the end of a list, or a number more than the next one's.
-const DOES_NOT_WAIT: u32 = u32::MAX;
-
-/// An entry as far as it waits; see the invariants. Key and value are those of the table of ephemerons: here they need
-/// one look at memory, not two.
+/// An entry; see the invariants. Key and value are those of the ephemeron: here they need one look at memory, not two.
 #[derive(Default, Debug)]
 pub struct Entry {
-    /// In its bucket.
+    /// In its bucket: 0 at the end of a list, or a number more than the next one's.
     next: AtomicU32,
     /// In the list of what a worker found: 0 at its end, or a number more than the next one's.
     found: AtomicU32,
+    /// 0 if the entry is not in use.
     key: AtomicUsize,
     /// 0 if the value is no object.
     value: AtomicUsize,
 }
 
-/// The table during one trace.
-pub struct Waiting<'a> {
+/// Where buckets and entries are.
+#[derive(Clone, Copy)]
+struct Table {
     /// A power of two of them. 0 for an empty list, or a number more than its first entry's.
-    buckets: &'a [AtomicU32],
-    entries: &'a [Entry],
-    /// Whether some entry is in the table. Set by any worker in phase 1, read by the leader.
-    any: AtomicBool,
-    /// Whether phase 1 is over. Written by the leader between phases.
-    complete: AtomicBool,
+    buckets: NonNull<[AtomicU32]>,
+    entries: NonNull<[Entry]>,
 }
 
-impl<'a> Waiting<'a> {
-    /// Nothing waits: the buckets, a power of two, are 0. There is an entry for each ephemeron.
-    pub fn new(buckets: &'a [AtomicU32], entries: &'a [Entry]) -> Waiting<'a> {
-        debug_assert!(buckets.len().is_power_of_two());
+/// The table of one heap.
+pub struct Waiting {
+    table: UnsafeCell<Table>,
+    /// Entries that were handed out; may be more than there are.
+    taken: AtomicUsize,
+    /// Whether some entry is in the table. Set by any worker.
+    any: AtomicBool,
+    /// Whether some ephemeron found no room. Set by any worker, read by the leader between phases.
+    full: AtomicBool,
+    /// What the system gave, if that is where the table lies: for so many entries.
+    memory: UnsafeCell<Option<(NonNull<u8>, usize)>>,
+}
+
+// SAFETY: the table is changed by the leader alone, while no worker is in a phase; all in it is atomics.
+unsafe impl Sync for Waiting {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Waiting {}
+
+impl Default for Waiting {
+    /// Without room for any entry.
+    fn default() -> Waiting {
+        Waiting::over(&[], &[])
+    }
+}
+
+impl Waiting {
+    /// Nothing waits: the buckets, a power of two, are 0.
+    pub fn over(buckets: &'static [AtomicU32], entries: &'static [Entry]) -> Waiting {
+        let (buckets, entries) = (NonNull::from(buckets), NonNull::from(entries));
         Waiting {
-            buckets,
-            entries,
+            table: UnsafeCell::new(Table { buckets, entries }),
+            taken: AtomicUsize::new(0),
             any: AtomicBool::new(false),
-            complete: AtomicBool::new(false),
+            full: AtomicBool::new(false),
+            memory: UnsafeCell::new(None),
         }
+    }
+
+    fn table(&self) -> (&[AtomicU32], &[Entry]) {
+        // SAFETY: the leader changes the table between phases, when nobody has what this answers; the memory was given to
+        // this value, or is static.
+        self.table.with(|table| unsafe {
+            let Table { buckets, entries } = *table;
+            (buckets.as_ref(), entries.as_ref())
+        })
     }
 
     /// Keys that lie side by side have buckets that do: as a rule they are reached one after the other.
     #[inline]
-    fn bucket(&self, key: Address) -> &AtomicU32 {
+    fn bucket(buckets: &[AtomicU32], key: Address) -> &AtomicU32 {
         // Fibonacci hashing: the high bits of the product depend on all bits of the factor.
         let mixed = (key.word() / CHUNK_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let chunk = mixed.rotate_left(self.buckets.len().trailing_zeros());
+        let chunk = mixed.rotate_left(buckets.len().trailing_zeros());
         let within = (key.word() / LEAST_BYTES) ^ mixed;
         let index = (chunk & !(CHUNK_BUCKETS - 1)) | (within & (CHUNK_BUCKETS - 1));
-        &self.buckets[index & (self.buckets.len() - 1)]
+        &buckets[index & (buckets.len() - 1)]
     }
 
-    /// Phase 1, the worker that has the entry: it waits for `key`.
-    pub fn register(&self, number: u32, key: Address, value: Address) {
-        // Relaxed: lists are read in later phases, and here only by a worker that puts an entry before the first.
-        let first = self.bucket(key).swap(number + 1, Ordering::Relaxed);
-        let entry = &self.entries[number as usize];
-        entry.next.store(first, Ordering::Relaxed);
+    /// The worker takes entries, which nobody uses yet; whether there were any.
+    fn take(&self, numbers: &mut Range<u32>) -> bool {
+        let (_, entries) = self.table();
+        let start = self.taken.fetch_add(TAKEN, Ordering::Relaxed);
+        let end = (start + TAKEN).min(entries.len());
+        if start >= end {
+            self.full.store(true, Ordering::Relaxed);
+            return false;
+        }
+        for entry in &entries[start..end] {
+            entry.key.store(0, Ordering::Relaxed);
+        }
+        *numbers = start as u32..end as u32;
+        true
+    }
+
+    /// A worker that has found the key not to live: the value waits for it. It uses an entry of those that it has taken;
+    /// whether there was room.
+    pub fn register(&self, numbers: &mut Range<u32>, key: Address, value: Address) -> bool {
+        if numbers.start == numbers.end && !self.take(numbers) {
+            return false;
+        }
+        let number = numbers.start;
+        numbers.start += 1;
+        let (buckets, entries) = self.table();
+        let entry = &entries[number as usize];
         entry.key.store(key.word(), Ordering::Relaxed);
         entry.value.store(value.word(), Ordering::Relaxed);
+        let bucket = Waiting::bucket(buckets, key);
+        let mut first = bucket.load(Ordering::Relaxed);
+        loop {
+            entry.next.store(first, Ordering::Relaxed);
+            // Release partners Acquire in `look_up`.
+            let (ok, relaxed) = (Ordering::Release, Ordering::Relaxed);
+            match bucket.compare_exchange_weak(first, number + 1, ok, relaxed) {
+                Ok(_) => break,
+                Err(now) => first = now,
+            }
+        }
         // Others read its cache line.
         if !self.any.load(Ordering::Relaxed) {
             self.any.store(true, Ordering::Relaxed);
         }
+        true
     }
 
-    /// Phase 1, the worker that has the entry: it does not wait.
-    pub fn pass_by(&self, number: u32) {
-        let entry = &self.entries[number as usize];
-        entry.next.store(DOES_NOT_WAIT, Ordering::Relaxed);
+    /// Leader, between phases: entries below this number may have been registered.
+    pub fn registered(&self) -> usize {
+        self.taken.load(Ordering::Relaxed).min(self.table().1.len())
     }
 
-    /// Leader, after phase 1: keys that are reached from now on are looked up.
-    pub fn complete(&self) {
-        self.complete.store(true, Ordering::Relaxed);
+    /// The key and the value of an entry, if it was registered in an earlier phase.
+    pub fn get(&self, number: usize) -> Option<(Address, Address)> {
+        let entry = &self.table().1[number];
+        let key = entry.key.load(Ordering::Relaxed);
+        let value = Address::new(entry.value.load(Ordering::Relaxed));
+        (key != 0).then_some((Address::new(key), value))
     }
 
-    /// Whether an entry was registered; after phase 1.
-    pub fn waits(&self, number: u32) -> bool {
-        let entry = &self.entries[number as usize];
-        entry.next.load(Ordering::Relaxed) != DOES_NOT_WAIT
-    }
-
-    /// Whether any was.
+    /// Whether anything waits. A worker may not see yet that it does; the second look sees to that.
+    #[inline(always)]
     pub fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// The worker that has won `object`, after phase 1: puts the entries that wait for it into its own list, of which
-    /// `found` is the first. How many entries it looked at.
+    /// The worker that has won `object`: puts the entries that wait for it into its own list, of which `found` is the
+    /// first. How many entries it looked at.
     #[inline]
     pub fn look_up(&self, object: Address, found: &mut u32) -> u64 {
-        let mut next = self.bucket(object).load(Ordering::Relaxed);
+        let (buckets, entries) = self.table();
+        let mut next = Waiting::bucket(buckets, object).load(Ordering::Acquire);
         let mut looks = 0;
         while let Some(number) = next.checked_sub(1) {
             looks += 1;
-            let entry = &self.entries[number as usize];
+            let entry = &entries[number as usize];
             if entry.key.load(Ordering::Relaxed) == object.word() {
                 // The value is the next to be reached, and as a rule to be looked up.
                 let value = Address::new(entry.value.load(Ordering::Relaxed));
                 value.prefetch();
-                Address::of(self.bucket(value)).prefetch();
+                Address::of(Waiting::bucket(buckets, value)).prefetch();
                 entry
                     .found
                     .store(mem::replace(found, next), Ordering::Relaxed);
@@ -158,9 +222,88 @@ impl<'a> Waiting<'a> {
 
     /// The worker itself: takes an entry from its list; its value, or NULL if that is no object.
     pub fn take_found(&self, found: &mut u32) -> Option<Address> {
-        let entry = &self.entries[found.checked_sub(1)? as usize];
+        let number = found.checked_sub(1)?;
+        let entry = &self.table().1[number as usize];
         *found = entry.found.load(Ordering::Relaxed);
         Some(Address::new(entry.value.load(Ordering::Relaxed)))
+    }
+
+    /// Leader, before a trace: an empty table with room for at least `entries` entries; `None` when the system gives no memory.
+    pub fn begin(&mut self, entries: usize) -> Option<&Waiting> {
+        if faults::armed(FaultPoint::EphemeronTable) {
+            return None;
+        }
+        // SAFETY: nobody else has the table.
+        unsafe { self.grow(entries) }.then_some(self)
+    }
+
+    /// Whether some ephemeron found no room.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Leader: an empty table with room for at least `entries` entries; whether the system gave the memory.
+    ///
+    /// # Safety
+    /// No worker is in a phase. Workers forget the entries that they have taken.
+    pub unsafe fn grow(&self, entries: usize) -> bool {
+        let wanted = entries.max(LEAST_ENTRIES).next_power_of_two();
+        // SAFETY: no worker is in a phase, as asked, so the leader alone has the table and its memory.
+        let start = self.memory.with_mut(|memory| unsafe {
+            if (*memory).is_none_or(|(_, room)| room < wanted) {
+                release(&mut *memory);
+                *memory = memory::map(bytes(wanted)).map(|start| (start, wanted));
+            }
+            *memory
+        });
+        let Some((start, room)) = start else {
+            // What was there is unmapped.
+            self.set(Table {
+                buckets: NonNull::from(&[]),
+                entries: NonNull::from(&[]),
+            });
+            return false;
+        };
+        // SAFETY: the mapping has room for `room` entries and for the buckets behind them, and `wanted` is no more.
+        // Whatever the memory holds, it is atomics.
+        self.set(unsafe {
+            let all = start.cast::<Entry>();
+            let buckets = all.add(room).cast::<AtomicU32>();
+            buckets.write_bytes(0, SPARSE * wanted);
+            Table {
+                buckets: NonNull::slice_from_raw_parts(buckets, SPARSE * wanted),
+                entries: NonNull::slice_from_raw_parts(all, wanted),
+            }
+        });
+        true
+    }
+
+    fn set(&self, table: Table) {
+        // SAFETY: the callers have the table to themselves.
+        self.table.with_mut(|place| unsafe { *place = table });
+        self.taken.store(0, Ordering::Relaxed);
+        self.any.store(false, Ordering::Relaxed);
+        self.full.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The bytes of a table for so many entries.
+fn bytes(entries: usize) -> usize {
+    entries * (SPARSE * size_of::<AtomicU32>() + size_of::<Entry>())
+}
+
+fn release(memory: &mut Option<(NonNull<u8>, usize)>) {
+    if let Some((start, entries)) = memory.take() {
+        // SAFETY: `grow` mapped room for `entries` entries and their buckets, and no table leads there any more.
+        unsafe { memory::unmap(start, bytes(entries)) };
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the table any more.
+        self.memory
+            .with_mut(|memory| release(unsafe { &mut *memory }));
     }
 }
 
@@ -170,6 +313,8 @@ pub trait Watch: Sync {
     fn won(&self, local: &mut WorkerState, object: Address);
     /// The worker's stack may be empty: values that became live meanwhile, at most a batch; whether there were any.
     fn found(&self, local: &mut WorkerState, keep: impl FnMut(&mut WorkerState, Address)) -> bool;
+    /// Where ephemerons wait that the trace reaches now, if they are looked at.
+    fn waiting(&self) -> Option<&Waiting>;
 }
 
 /// A trace that looks nothing up: the ordinary one.
@@ -183,18 +328,23 @@ impl Watch for Nothing {
     fn found(&self, _: &mut WorkerState, _: impl FnMut(&mut WorkerState, Address)) -> bool {
         false
     }
+    #[inline(always)]
+    fn waiting(&self) -> Option<&Waiting> {
+        None
+    }
 }
 
 /// A trace that looks up which entries wait for an object, in a table if there is one.
 #[derive(Clone, Copy)]
-pub struct Keys<'a>(pub Option<&'a Waiting<'a>>);
+pub struct Keys<'a>(pub Option<&'a Waiting>);
 
 impl Watch for Keys<'_> {
     #[inline]
     fn won(&self, local: &mut WorkerState, object: Address) {
-        let Some(waiting) = self.0 else { return };
-        if waiting.complete.load(Ordering::Relaxed) {
-            local.looks += waiting.look_up(object, &mut local.found);
+        if let Some(waiting) = self.0
+            && waiting.any()
+        {
+            local.weak.looks += waiting.look_up(object, &mut local.weak.found);
         }
     }
 
@@ -204,11 +354,11 @@ impl Watch for Keys<'_> {
         mut keep: impl FnMut(&mut WorkerState, Address),
     ) -> bool {
         let Some(waiting) = self.0 else { return false };
-        if local.found == 0 || local.has_items() {
+        if local.weak.found == 0 || local.has_items() {
             return false;
         }
         for _ in 0..BATCH {
-            match waiting.take_found(&mut local.found) {
+            match waiting.take_found(&mut local.weak.found) {
                 Some(Address::NULL) => {}
                 Some(value) => keep(local, value),
                 None => break,
@@ -216,61 +366,8 @@ impl Watch for Keys<'_> {
         }
         true
     }
-}
 
-/// Memory of the table of one heap, for as many entries as there were at most.
-#[derive(Default)]
-pub struct Memory {
-    start: Option<NonNull<u8>>,
-    entries: usize,
-}
-
-// SAFETY: the memory is this value's own.
-unsafe impl Send for Memory {}
-
-impl Memory {
-    fn bytes(entries: usize) -> usize {
-        entries * (SPARSE * size_of::<AtomicU32>() + size_of::<Entry>())
-    }
-
-    /// Leader: an empty table for `entries` entries, or none when the system gives no memory.
-    pub fn table(&mut self, entries: usize) -> Option<Waiting<'_>> {
-        let wanted = entries.max(LEAST_ENTRIES).next_power_of_two();
-        if self.entries < wanted {
-            self.release();
-            self.start = memory::map(Memory::bytes(wanted));
-            self.entries = self.start.map_or(0, |_| wanted);
-        }
-        let start = self.start?;
-        if faults::armed(FaultPoint::EphemeronTable) {
-            return None;
-        }
-        // SAFETY: the mapping has room for `self.entries` entries and for the buckets after them, and neither `entries`
-        // nor `wanted` is more. Whatever the memory holds, it is atomics. The table borrows this value, so nobody else
-        // has them.
-        let (all, buckets) = unsafe {
-            let all = start.cast::<Entry>();
-            let buckets = all.add(self.entries).cast::<AtomicU32>();
-            buckets.write_bytes(0, SPARSE * wanted);
-            (
-                core::slice::from_raw_parts(all.as_ptr(), entries),
-                core::slice::from_raw_parts(buckets.as_ptr(), SPARSE * wanted),
-            )
-        };
-        Some(Waiting::new(buckets, all))
-    }
-
-    fn release(&mut self) {
-        if let Some(start) = self.start.take() {
-            // SAFETY: `table` mapped room for `entries` entries and their buckets, and no table borrows it.
-            unsafe { memory::unmap(start, Memory::bytes(self.entries)) };
-        }
-        self.entries = 0;
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        self.release();
+    fn waiting(&self) -> Option<&Waiting> {
+        self.0
     }
 }

@@ -1,0 +1,137 @@
+//! Finalizers that are objects: made, taken back, and handed out in order.
+
+use gleaner_mem::Address;
+use gleaner_mem::slot::Value;
+use gleaner_plans::scavenge::weak::finalizers::ORDERS;
+
+use crate::body::{OutOfMemory, with_heap};
+use crate::heap::Heap;
+use crate::known::Holds;
+use crate::local::Local;
+use crate::mutator::Mutator;
+use crate::new_object::NewObject;
+use crate::raw::Fresh;
+use crate::scope::Scope;
+
+/// What becomes of an object that a [finalizer](Scope::finalizer) waits for, and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Finalizing {
+    /// Of the finalizers that are ready, those of the lowest order are handed out first: from 0 to 7.
+    pub order: u8,
+    /// Whether the object comes to life again, with all that it refers to, and is handed out with the value. Otherwise
+    /// the finalizer is like a weak reference that is put into a queue when it is cleared: the value is handed out alone.
+    pub revives: bool,
+}
+
+/// A finalizer that was handed out.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready<'s> {
+    /// The object, alive again; null if the finalizer does not revive it.
+    pub object: Local<'s>,
+    /// What the finalizer kept.
+    pub value: Local<'s>,
+}
+
+impl Heap {
+    /// The number of finalizers that are ready, and were not handed out yet. Any thread may ask at any time. A listener of
+    /// collections ([`Heap::add_collection_listener`]) that asks hears of each that becomes ready.
+    pub fn ready_finalizers(&self) -> usize {
+        with_heap!(&self.shared.kind, heap => heap.weak.ready_count())
+    }
+}
+
+impl<'s> Scope<'s> {
+    /// Makes a finalizer, which is an object: when nothing else refers to `object` any more, [`Scope::next_finalizer`]
+    /// hands out the object and `value` once. The heap keeps the finalizer and the value until then. A value that refers
+    /// to the object keeps it for ever. An object may have several finalizers.
+    pub fn finalizer(
+        &mut self,
+        object: Local<'_, impl Holds>,
+        value: Local<'_, impl Holds>,
+        finalizing: Finalizing,
+    ) -> Result<Local<'s>, OutOfMemory> {
+        let (object, value) = (self.object(object), self.value(value));
+        // SAFETY: locals hold valid references, and a scope has no others.
+        let finalizer = unsafe { self.mutator().finalizer_raw(object, value, finalizing) }?;
+        Ok(self.local(Value::reference(finalizer)))
+    }
+
+    /// Takes a finalizer back: it is not handed out, and keeps nothing any more. False if it was handed out or taken back
+    /// before. Panics if the object is no finalizer.
+    pub fn take_back(&mut self, finalizer: Local<'_, impl Holds>) -> bool {
+        let finalizer = self.object(finalizer);
+        // SAFETY: a local holds a valid reference.
+        let taken = unsafe { self.mutator().take_back_raw(finalizer) };
+        taken.unwrap_or_else(|| {
+            panic!(
+                "taking back a finalizer: it is an object that has {}",
+                self.describe(finalizer)
+            )
+        })
+    }
+
+    /// The next finalizer that is ready: the lowest order first; in an order, what became ready in an earlier collection;
+    /// then in the order in which they were made.
+    pub fn next_finalizer(&mut self) -> Option<Ready<'s>> {
+        // Room for it first, or it would be lost.
+        let ready = Ready {
+            object: self.null(),
+            value: self.null(),
+        };
+        let (object, value) = self.mutator().next_finalizer_raw()?;
+        self.put_value(ready.object, object);
+        self.put_value(ready.value, value);
+        Some(ready)
+    }
+}
+
+impl Mutator {
+    /// See [`Scope::finalizer`]. This is an allocation.
+    ///
+    /// # Safety
+    /// `object` is a valid reference, and `value` a valid value. Other references that this thread holds outside of root
+    /// slots are not used again.
+    pub unsafe fn finalizer_raw(
+        &mut self,
+        object: Address,
+        value: Value,
+        finalizing: Finalizing,
+    ) -> Result<Address, OutOfMemory> {
+        let order = usize::from(finalizing.order);
+        assert!(
+            order < ORDERS,
+            "a finalizer of order {order}: orders are 0 to {}",
+            ORDERS - 1
+        );
+        let found = with_heap!(&self.shared.kind, heap => heap.finalizer_type());
+        let (id, bytes) = found.map_err(|_| OutOfMemory { bytes: 0 })?;
+        let new = NewObject::structure(id, bytes);
+        // SAFETY: both are valid, as the caller promises, and in the frame while the finalizer is allocated, whose type and
+        // size belong together.
+        unsafe {
+            self.with_roots([Value::reference(object), value], |mutator, roots| {
+                let finalizer = mutator.allocate_raw(new, Fresh::Zeroed)?;
+                let held = (roots[0].get(), roots[1].get());
+                with_heap!(&mutator.shared.kind, heap => {
+                    heap.begin_finalizer(finalizer, held, order, finalizing.revives)
+                });
+                Ok(finalizer)
+            })
+        }
+    }
+
+    /// See [`Scope::take_back`]; `None` if the object is no finalizer.
+    ///
+    /// # Safety
+    /// `finalizer` is a valid reference.
+    pub unsafe fn take_back_raw(&mut self, finalizer: Address) -> Option<bool> {
+        self.assert_inside("a finalizer is taken back");
+        with_heap!(&self.shared.kind, heap => heap.take_back(finalizer))
+    }
+
+    /// See [`Scope::next_finalizer`]: the object, or null, and the value.
+    pub fn next_finalizer_raw(&mut self) -> Option<(Value, Value)> {
+        self.assert_inside("a finalizer is taken");
+        with_heap!(&self.shared.kind, heap => heap.next_finalizer())
+    }
+}

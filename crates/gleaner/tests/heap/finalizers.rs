@@ -1,0 +1,246 @@
+//! Finalizers as objects: they keep values, are handed out in order, are taken back, announce that they are ready, and
+//! old ones cost a scavenge nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::random::Rng;
+use gleaner::{Finalizing, Heap, Local, OldPolicy, References, Scope, Structure, Type};
+
+const SETUPS: [(References, OldPolicy); 4] = [
+    (References::Wide, OldPolicy::MarkCompact),
+    (References::Compressed, OldPolicy::MarkCompact),
+    (References::Wide, OldPolicy::MarkSweep),
+    (References::Compressed, OldPolicy::MarkSweep),
+];
+
+const NODE: Structure = Structure {
+    references: 1,
+    bytes: 8,
+};
+
+fn heap((references, old): (References, OldPolicy)) -> Heap {
+    Heap::builder()
+        .references(references)
+        .old(old)
+        .limit(64 << 20)
+        .young(4 << 20)
+        .workers(2)
+        .crew(gleaner::Crew::All)
+        .verify(true)
+        .poison(true)
+        .build()
+        .unwrap()
+}
+
+fn node<'s>(scope: &mut Scope<'s>, of: Type, number: u64) -> Local<'s> {
+    let object = scope.allocate(of).unwrap();
+    scope.write_u64(object, 0, number).unwrap();
+    object
+}
+
+/// Makes a finalizer of a fresh object with this number, whose value has the number and a thousand; and forgets all three.
+fn forget(scope: &mut Scope<'_>, of: Type, number: u64, order: u8, revives: bool) {
+    scope.nested(|scope| {
+        let (object, value) = (node(scope, of, number), node(scope, of, 1000 + number));
+        let finalizing = Finalizing { order, revives };
+        scope.finalizer(object, value, finalizing).unwrap();
+    });
+}
+
+/// The numbers of the objects that are handed out, in order; of those that were not revived, that of the value.
+fn handed_out(scope: &mut Scope<'_>) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    while let Some(number) = scope.nested(|scope| {
+        let ready = scope.next_finalizer()?;
+        let value = scope.read_u64(ready.value, 0);
+        Some(if scope.is_null(ready.object) {
+            value
+        } else {
+            assert_eq!(scope.read_u64(ready.object, 0) + 1000, value);
+            value - 1000
+        })
+    }) {
+        numbers.push(number);
+    }
+    numbers
+}
+
+#[test]
+fn they_are_handed_out_by_order_and_then_as_they_were_made() {
+    for setup in SETUPS {
+        for everything in [false, true] {
+            let heap = heap(setup);
+            let of = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let mut random = Rng::new(5);
+                let mut all: Vec<(u8, u64)> = (0..500)
+                    .map(|number| (random.below(8) as u8, number))
+                    .collect();
+                for &(order, number) in &all {
+                    forget(scope, of, number, order, number % 3 > 0);
+                }
+                assert_eq!(heap.ready_finalizers(), 0);
+                scope.collect(everything);
+                assert_eq!(heap.ready_finalizers(), 500);
+                // What becomes ready later comes behind, in its order.
+                forget(scope, of, 501, 3, true);
+                scope.collect(everything);
+                all.push((3, 501));
+                all.sort_unstable();
+                let expected = all.iter().map(|&(_, number)| match number % 3 {
+                    0 if number < 500 => 1000 + number,
+                    _ => number,
+                });
+                assert_eq!(handed_out(scope), expected.collect::<Vec<_>>(), "{setup:?}");
+                assert_eq!(heap.ready_finalizers(), 0);
+                scope.collect(true);
+                assert_eq!(handed_out(scope), [], "each once");
+            });
+        }
+    }
+}
+
+#[test]
+fn what_lives_waits_and_what_is_taken_back_is_not_handed_out() {
+    for setup in SETUPS {
+        let heap = heap(setup);
+        let of = heap.structure(NODE).unwrap();
+        let array = heap.reference_array().unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            const COUNT: usize = 3000;
+            let objects = scope.allocate_references(array, COUNT as u32).unwrap();
+            let finalizers = scope.allocate_references(array, COUNT as u32).unwrap();
+            let mut random = Rng::new(9);
+            // 0: lives; 1: waits, and its object is dropped later; 2: was handed out or taken back.
+            let mut states = vec![0; COUNT];
+            for number in 0..COUNT {
+                scope.nested(|scope| {
+                    let object = node(scope, of, number as u64);
+                    let value = node(scope, of, 1000 + number as u64);
+                    let finalizing = Finalizing {
+                        order: 0,
+                        revives: true,
+                    };
+                    let finalizer = scope.finalizer(object, value, finalizing).unwrap();
+                    scope.set(objects, number, object).unwrap();
+                    scope.set(finalizers, number, finalizer).unwrap();
+                });
+            }
+            for round in 0..40 {
+                for _ in 0..60 {
+                    let number = random.below(COUNT);
+                    scope.nested(|scope| {
+                        let nothing = scope.null();
+                        let finalizer = scope.get(finalizers, number);
+                        if states[number] == 0 && random.one_in(2) {
+                            scope.set(objects, number, nothing).unwrap();
+                            states[number] = 1;
+                        } else {
+                            let taken = scope.take_back(finalizer);
+                            assert_eq!(taken, states[number] < 2, "{number}");
+                            states[number] = 2;
+                        }
+                    });
+                }
+                scope.collect(round % 4 == 3);
+                // What died and is ready may be taken back still.
+                let number = random.below(COUNT);
+                scope.nested(|scope| {
+                    let finalizer = scope.get(finalizers, number);
+                    assert_eq!(scope.take_back(finalizer), states[number] < 2);
+                    states[number] = 2;
+                });
+                for number in handed_out(scope) {
+                    assert_eq!(states[number as usize], 1, "{number}, {setup:?}");
+                    states[number as usize] = 2;
+                }
+                if round % 4 == 3 {
+                    assert_eq!(states.iter().position(|&state| state == 1), None);
+                }
+            }
+            for (number, &state) in states.iter().enumerate() {
+                scope.nested(|scope| {
+                    let finalizer = scope.get(finalizers, number);
+                    assert_eq!(scope.take_back(finalizer), state < 2);
+                });
+            }
+            let nothing = scope.null();
+            scope.assign(objects, nothing);
+            scope.collect(true);
+            assert_eq!(handed_out(scope), []);
+        });
+    }
+}
+
+#[test]
+fn a_listener_hears_that_some_are_ready() {
+    let heap = heap(SETUPS[0]);
+    let of = heap.structure(NODE).unwrap();
+    let heard = Arc::new(AtomicUsize::new(0));
+    let (told, asked) = (heard.clone(), heap.clone());
+    heap.add_collection_listener(move |_| {
+        told.store(asked.ready_finalizers(), Ordering::Relaxed);
+    });
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        forget(scope, of, 1, 0, true);
+        forget(scope, of, 2, 0, false);
+        let object = node(scope, of, 3);
+        scope.add_finalizer(object).unwrap();
+        scope.collect(false);
+        assert_eq!(heard.load(Ordering::Relaxed), 2);
+        let nothing = scope.null();
+        scope.assign(object, nothing);
+        scope.collect(true);
+        assert_eq!(heard.load(Ordering::Relaxed), 3);
+        assert_eq!(handed_out(scope), [1, 1002]);
+        assert_eq!(heap.ready_finalizers(), 1);
+        assert!(scope.next_finalizable().is_some());
+        assert_eq!(heap.ready_finalizers(), 0);
+    });
+}
+
+#[test]
+fn a_weak_reference_that_is_cleared_is_queued_with_its_value() {
+    for setup in SETUPS {
+        for everything in [false, true] {
+            let heap = heap(setup);
+            let of = heap.structure(NODE).unwrap();
+            let weak = heap.weak_array().unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                // The value is the weak reference itself, and tells the program which one was cleared.
+                let reference = scope.allocate_weak_array(weak, 1).unwrap();
+                scope.nested(|scope| {
+                    let object = node(scope, of, 1);
+                    scope.set(reference, 0, object).unwrap();
+                    let finalizing = Finalizing {
+                        order: 0,
+                        revives: false,
+                    };
+                    scope.finalizer(object, reference, finalizing).unwrap();
+                });
+                scope.collect(everything);
+                let held = scope.get(reference, 0);
+                let ready = scope.next_finalizer().unwrap();
+                assert!(scope.is_null(held) && scope.is_null(ready.object));
+                assert!(scope.same(ready.value, reference));
+                assert!(scope.next_finalizer().is_none());
+            });
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "taking back a finalizer")]
+fn what_is_no_finalizer_is_not_taken_back() {
+    let heap = heap(SETUPS[0]);
+    let of = heap.structure(NODE).unwrap();
+    heap.attach().unwrap().scope(|scope| {
+        let object = node(scope, of, 1);
+        scope.take_back(object);
+    });
+}

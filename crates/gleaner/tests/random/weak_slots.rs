@@ -1,0 +1,70 @@
+//! Random graphs with weak slots, ephemerons and finalizers: what is cleared is what an oracle says, in both slot formats,
+//! under each old generation, with several workers, and with a collection at every few allocations.
+
+use crate::random::at_length;
+use crate::weak_graph::{Done, run};
+use gleaner::{Builder, Crew, Heap, OldPolicy, References};
+
+const SETUPS: [(References, OldPolicy); 4] = [
+    (References::Wide, OldPolicy::MarkCompact),
+    (References::Compressed, OldPolicy::MarkCompact),
+    (References::Wide, OldPolicy::MarkSweep),
+    (References::Compressed, OldPolicy::MarkSweep),
+];
+
+fn builder((references, old): (References, OldPolicy), workers: usize) -> Builder {
+    Heap::builder()
+        .references(references)
+        .old(old)
+        .limit(16 << 20)
+        .young(1 << 20)
+        .workers(workers)
+        .crew(Crew::All)
+        .verify(true)
+        .poison(true)
+}
+
+/// Something of everything happened.
+fn assert_busy(done: Done) {
+    let Done {
+        cleared,
+        kept,
+        pairs_cleared,
+        pairs_kept,
+        finalized,
+        handed_out,
+        full,
+    } = done;
+    assert!(cleared > 20 && kept > 20, "{done:?}");
+    assert!(pairs_cleared > 20 && pairs_kept > 20, "{done:?}");
+    assert!(finalized > 10 && handed_out > 10 && full > 5, "{done:?}");
+}
+
+#[test]
+fn weak_slots_are_cleared_as_the_oracle_says() {
+    for setup in SETUPS {
+        for workers in [1, 4] {
+            for seed in 0..at_length(4, 40) {
+                assert_busy(run(builder(setup, workers), 100 + seed, 3000));
+            }
+        }
+    }
+}
+
+#[test]
+fn under_stress_and_with_prefetching_and_early_promotion() {
+    for setup in SETUPS {
+        for seed in 0..at_length(2, 20) {
+            assert_busy(run(builder(setup, 2).stress(7), 200 + seed, 1500));
+            assert_busy(run(builder(setup, 3).prefetch(true), 300 + seed, 3000));
+            assert_busy(run(builder(setup, 2).tenure(0), 400 + seed, 3000));
+        }
+    }
+}
+
+#[test]
+fn under_quarantine_no_reference_is_stale() {
+    for setup in SETUPS {
+        assert_busy(run(builder(setup, 2).quarantine(3), 500, 2000));
+    }
+}
