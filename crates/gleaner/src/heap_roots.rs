@@ -55,7 +55,7 @@ impl Mutator {
     /// Makes the slots of a range roots of the heap, until [`Mutator::remove_root_range`] or until the heap ends. The
     /// collector cuts all ranges of a heap into tasks for its workers. Slots of [`RootWidth::Values`] are as those of
     /// the shadow stack; slots of [`RootWidth::Slots`] are as those of objects, and [`Mutator::load_raw`] and
-    /// [`SlotFormat::store`] read and write them. Stores need no barrier.
+    /// [`SlotFormat::store`](crate::raw::SlotFormat::store) read and write them. Stores need no barrier.
     ///
     /// [`RootWidth::Values`]: crate::raw::RootWidth::Values
     /// [`RootWidth::Slots`]: crate::raw::RootWidth::Slots

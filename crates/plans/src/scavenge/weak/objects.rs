@@ -95,7 +95,7 @@ fn store<F: SlotFormat>(
     }
 }
 
-/// [`Liveness::look`].
+/// [`Liveness::look`](super::Liveness::look).
 pub fn look<F: SlotFormat>(
     trace: &impl Objects<F>,
     local: &mut WorkerState,
@@ -119,7 +119,7 @@ pub fn look<F: SlotFormat>(
     });
 }
 
-/// [`Liveness::clear`].
+/// [`Liveness::clear`](super::Liveness::clear).
 pub fn clear<F: SlotFormat>(trace: &impl Objects<F>, local: &mut WorkerState, entry: &Entry) {
     let heap = trace.heap();
     let needs_cards = trace.needs_cards(entry.object);
@@ -132,7 +132,7 @@ pub fn clear<F: SlotFormat>(trace: &impl Objects<F>, local: &mut WorkerState, en
     });
 }
 
-/// [`Liveness::settle_ephemerons`].
+/// [`Liveness::settle_ephemerons`](super::Liveness::settle_ephemerons).
 pub fn settle<F: SlotFormat>(trace: &impl Objects<F>, local: &mut WorkerState, entry: &Entry) {
     let heap = trace.heap();
     let needs_cards = trace.needs_cards(entry.object);
