@@ -11,7 +11,7 @@
 
 /* ---- heaps --------------------------------------------------------------- */
 
-/* A heap that cannot be made, whoever wants to know why. */
+/* A heap that cannot be made, with and without room for the reason. */
 static void a_refusal_needs_no_room_for_its_message(bool compressed)
 {
     struct gleaner_options options;

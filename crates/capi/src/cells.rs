@@ -142,7 +142,7 @@ pub struct Cells<T: 'static> {
 /// What the holder of the lock has.
 struct Ready<T: 'static> {
     free: *mut Cell<T>,
-    /// All chunks, so that whoever looks for lost memory finds them: names are no addresses.
+    /// All chunks, so that tools that look for lost memory find them: names are no addresses.
     chunks: Vec<&'static [Cell<T>]>,
 }
 

@@ -156,7 +156,7 @@ pub static PRIMITIVES: [Primitive; 36] = [
     }),
     value("display", 1, 1, |s, scope, all, into| {
         let text = s.show(scope, all[0])?;
-        // Whoever holds the lock of standard output neither allocates nor polls.
+        // A thread that holds the lock of standard output neither allocates nor polls.
         print!("{text}");
         scope.assign(into, s.unspecified);
         Ok(())

@@ -8,7 +8,7 @@ use gleaner::{Local, Scope};
 use crate::machine::Machine;
 use crate::objects::{Done, Failure, Scheme, World};
 
-/// Threads that were started, each until it is joined. Whoever holds the lock neither allocates nor polls: a collection
+/// Threads that were started, each until it is joined. A thread that holds the lock neither allocates nor polls: a collection
 /// that waits for its holder must not wait for a thread that wants it.
 #[derive(Default)]
 pub struct Threads(Mutex<Vec<Option<JoinHandle<()>>>>);

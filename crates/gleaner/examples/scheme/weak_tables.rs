@@ -13,7 +13,7 @@ use crate::objects::{Done, Failure, Scheme};
 
 type Table = HashMap<u32, Vec<Ephemeron>>;
 
-/// Whoever holds the lock neither allocates nor polls.
+/// A thread that holds the lock neither allocates nor polls.
 #[derive(Default)]
 pub struct WeakTables(Mutex<Vec<Table>>);
 
