@@ -70,8 +70,8 @@ TEST_STEPS := \
 	test-capi:total test-mutants-short:tally check-lab:status check-docs:status test-debian:tally test-package:tally \
 	test-limits:tally test-threads:tally test-commands:tally test-alone:cargo:alone
 
-# What tests build is as it is installed, but for the workloads of gleaner-bench: these take three minutes to compile as they are
-# measured.
+# What tests build is as it is installed and measured, but for the commands `gleaner` and `gleaner-bench`, which take minutes to
+# compile that way: they are optimised less, and workloads are compiled once for all layouts.
 test: export FOR_TESTS := 1
 .PHONY: test
 test: packages-test
@@ -96,14 +96,21 @@ ifdef IS_BUILT
 build: ;
 else
 build: packages-build
-	$(CARGO) build $(CARGO_FLAGS) --release --workspace \
-		$(if $(FOR_TESTS),--config profile.release.package.gleaner-workloads.debug-assertions=true)
-	$(CARGO) run $(CARGO_FLAGS) --quiet --release --package gleaner-cli --example pages -- $(PAGES)
+	$(CARGO) build $(CARGO_FLAGS) --release --workspace $(if $(FOR_TESTS),$(LESS_OPTIMISED))
+	$(if $(FOR_TESTS),,$(WRITE_PAGES) --release -- $(PAGES))
 endif
 
-BUILT := $(LIBGC) $(GLEANER) $(CAPI_SHARED) $(CAPI_STATIC) $(PAGE_FILES:%=$(PAGES)/%)
+LESS_OPTIMISED := --config profile.release.package.gleaner-workloads.debug-assertions=true \
+	$(patsubst %,--config profile.release.package.gleaner-%.opt-level=1,bench cli workloads)
+# Manual pages and completions, by what `compile-tests` compiles anyway, if they are for tests.
+WRITE_PAGES := $(CARGO) run $(CARGO_FLAGS) --quiet --package gleaner-cli --example pages
+
+BUILT := $(LIBGC) $(GLEANER) $(CAPI_SHARED) $(CAPI_STATIC)
 $(BUILT) &:
 	$(MAKE) build
+BUILT_PAGES := $(PAGE_FILES:%=$(PAGES)/%)
+$(BUILT_PAGES) &:
+	$(WRITE_PAGES) $(if $(FOR_TESTS),,--release) -- $(PAGES)
 
 .PHONY: install uninstall deb clean
 # What is built is installed, so that `sudo make install` compiles nothing.
@@ -111,7 +118,7 @@ INSTALLED := $(DESTDIR)$(PREFIX)
 INSTALLED_DIRS := bin lib/gleaner lib/pkgconfig include $(sort $(dir $(PAGE_FILES:%=share/%)))
 # The directories that were not there before, a line each, for `uninstall`.
 MADE := $(INSTALLED)/lib/gleaner/directories
-install: | $(BUILT)
+install: | $(BUILT) $(BUILT_PAGES)
 	made=$$(LC_ALL=C install -dv $(INSTALLED_DIRS:%="$(INSTALLED)/%") | sed -n "s/^install: creating directory '\(.*\)'$$/\1/p"); \
 	if [ -n "$$made" ]; then echo "$$made" >> "$(MADE)"; fi
 	install -m 755 $(GLEANER) "$(INSTALLED)/bin/gleaner"
@@ -232,6 +239,7 @@ generate: build
 # What the next one runs, without what it runs on.
 compile-tests: packages-build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-run
+	$(WRITE_PAGES) -- $(PAGES)
 
 test-rust: build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast

@@ -15,8 +15,32 @@ const ARRAYS: usize = 4;
 const LENGTH: usize = 3000;
 const STEPS: usize = 4000;
 
+/// Numbers that are elements here, and how one is made of a word.
+trait Cut: Number + PartialEq + Debug {
+    fn of(word: u64) -> Self;
+}
+
+impl Cut for u8 {
+    fn of(word: u64) -> u8 {
+        word as u8
+    }
+}
+
+impl Cut for u32 {
+    fn of(word: u64) -> u32 {
+        word as u32
+    }
+}
+
+impl Cut for i64 {
+    fn of(word: u64) -> i64 {
+        word as i64
+    }
+}
+
 /// Numbers of `T`, through code for the layout `L`.
-fn numbers<L: Layout, T: Number + PartialEq + Debug>(heap: &Heap, seed: u64, of: fn(u64) -> T) {
+fn numbers<L: Layout, T: Cut>(heap: &Heap, seed: u64) {
+    let of = T::of;
     let log2 = T::BYTES.trailing_zeros();
     let id: TypeId = heap.register_raw(Shape::Primitives { log2 }).unwrap();
     let mut rng = Rng::new(seed);
@@ -187,15 +211,21 @@ fn references<L: Layout, F: Element<Item = Value>>(heap: &Heap, seed: u64) {
     unsafe { mutator.with_roots([Value::NULL; 1], body) };
 }
 
-fn all<L: Layout, F: Element<Item = Value>>(options: &str) {
+/// Two heaps with these options.
+fn heaps(options: &str) -> impl Iterator<Item = (u64, Heap)> {
     let options = format!("{options},verify=edges,poison=on,heap-limit=12m");
-    let heap = || Heap::builder().options(&options).unwrap().build().unwrap();
-    for seed in 0..2 {
-        numbers::<L, u8>(&heap(), seed, |word| word as u8);
-        numbers::<L, u32>(&heap(), 10 + seed, |word| word as u32);
-        numbers::<L, i64>(&heap(), 20 + seed, |word| word as i64);
-        references::<L, F>(&heap(), 30 + seed);
-    }
+    (0..2).map(move |seed| {
+        let builder = Heap::builder().options(&options).unwrap();
+        (seed, builder.build().unwrap())
+    })
+}
+
+fn all_numbers<L: Layout, T: Cut>(options: &str) {
+    heaps(options).for_each(|(seed, heap)| numbers::<L, T>(&heap, seed));
+}
+
+fn all_references<L: Layout, F: Element<Item = Value>>(options: &str) {
+    heaps(options).for_each(|(seed, heap)| references::<L, F>(&heap, 30 + seed));
 }
 
 /// The optimisations: none, the three that are the mutators', and all with those of the collector.
@@ -205,7 +235,9 @@ const MADE: [&str; 3] = [
     "lazy-arraylets=on,fast-copy=on,zero-compression=on,copy-on-write=on",
 ];
 
-fn cut<const FIRST_N: usize, const ARRAYLET: usize>() {
+/// Numbers of one type beside wide references, of the other beside compressed ones: the three tests have each type beside
+/// each, since compiling all takes long.
+fn cut<const FIRST_N: usize, const ARRAYLET: usize, T: Cut, U: Cut>() {
     for made in MADE {
         // N of nothing is what `naive` has: `first-n` begins at 64.
         let first_n = if FIRST_N == 0 {
@@ -214,32 +246,38 @@ fn cut<const FIRST_N: usize, const ARRAYLET: usize>() {
             format!(",first-n={FIRST_N}")
         };
         let options = format!("arrays=naive{first_n},arraylet={ARRAYLET},{made}");
-        all::<CutArrays<Wide, FIRST_N, ARRAYLET>, Wide>(&format!("{options},refs=wide"));
+        let wide = format!("{options},refs=wide");
+        all_numbers::<CutArrays<Wide, FIRST_N, ARRAYLET>, T>(&wide);
+        all_references::<CutArrays<Wide, FIRST_N, ARRAYLET>, Wide>(&wide);
         let compressed = format!("{options},refs=compressed");
-        all::<CutArrays<Compressed, FIRST_N, ARRAYLET>, Compressed>(&compressed);
-        all::<AnyArrays, Compressed>(&compressed);
+        all_numbers::<CutArrays<Compressed, FIRST_N, ARRAYLET>, U>(&compressed);
+        all_references::<CutArrays<Compressed, FIRST_N, ARRAYLET>, Compressed>(&compressed);
+        all_numbers::<AnyArrays, T>(&compressed);
+        all_references::<AnyArrays, Compressed>(&compressed);
     }
 }
 
 #[test]
 fn more_in_the_spine_than_in_an_arraylet() {
-    cut::<4096, 1024>();
+    cut::<4096, 1024, u8, i64>();
 }
 
 #[test]
 fn less_in_the_spine_than_in_an_arraylet() {
-    cut::<64, 2048>();
+    cut::<64, 2048, u32, u8>();
 }
 
 #[test]
 fn nothing_in_the_spine() {
-    cut::<0, 256>();
+    cut::<0, 256, i64, u32>();
 }
 
 #[test]
 fn arrays_in_one_piece() {
-    all::<WholeArrays, Wide>("refs=wide");
-    all::<WholeArrays, Compressed>("refs=compressed");
+    all_numbers::<WholeArrays, u8>("refs=wide");
+    all_numbers::<WholeArrays, i64>("refs=compressed");
+    all_references::<WholeArrays, Wide>("refs=wide");
+    all_references::<WholeArrays, Compressed>("refs=compressed");
 }
 
 /// Indices that take more than two bytes.
