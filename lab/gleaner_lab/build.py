@@ -45,10 +45,11 @@ class Build:
 
 def build_of(experiment: Experiment, tools: Tools) -> Build:
     """All programs and libraries that the experiment's cells run."""
-    paths: dict[Path, None] = {}
-    for cell in cells_of(experiment):
-        for path in _files_of(cell, tools):
-            paths[path] = None
+    # Numbers of threads and sizes of heaps change no file.
+    cells = {(cell.workload.name, cell.variant): cell for cell in cells_of(experiment)}
+    paths = {path: None for cell in cells.values() for path in _files_of(cell, tools)}
+    if any(cell.workload.command is None for cell in cells.values()):
+        paths.update(dict.fromkeys(_sources()))
     for path in list(paths):
         paths.update(dict.fromkeys(_behind(path)))
     files = {_name(path, tools): _hash(path) for path in sorted(paths)}
@@ -118,13 +119,17 @@ def _program(word: str) -> Iterator[Path]:
 
 
 def _catalogued(name: str) -> Iterator[Path]:
-    """The program of an entry of the catalogue, and the sources that come with Gleaner."""
+    """The program of an entry of the catalogue."""
     file = ROOT / "clients" / "clients.toml"
     if not file.exists():
         return
     for client in _catalogue(*_stamp(file)):
         if client.get("name") == name and client.get("command"):
             yield from _program(client["command"][0])
+
+
+def _sources() -> Iterator[Path]:
+    """What the programs of the catalogue are made of, and read."""
     for directory in (ROOT / "clients", ROOT / "benchmarks"):
         yield from (path for path in directory.rglob("*") if path.is_file())
 

@@ -9,6 +9,7 @@ the file and its runs alone. Errors name the file, the line and the field.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -395,6 +396,7 @@ def read(path: Path) -> Experiment:
     return parse(text, path)
 
 
+@lru_cache(maxsize=64)
 def parse(text: str, path: Path) -> Experiment:
     """Checks the text of an experiment; `path` is for messages."""
     try:
