@@ -4,25 +4,13 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::random::Rng;
+use crate::setups::{SETUPS, Setup, checked_under};
 use gleaner::{Ephemeron, Heap, Local, OldPolicy, References, Scope, Structure, Type, Weak};
 
-const SETUPS: [(References, OldPolicy); 4] = [
-    (References::Wide, OldPolicy::MarkCompact),
-    (References::Compressed, OldPolicy::MarkCompact),
-    (References::Wide, OldPolicy::MarkSweep),
-    (References::Compressed, OldPolicy::MarkSweep),
-];
-
-fn heap((references, old): (References, OldPolicy), workers: usize) -> Heap {
-    Heap::builder()
-        .references(references)
-        .old(old)
-        .limit(8 << 20)
+fn heap(setup: Setup, workers: usize) -> Heap {
+    checked_under(setup, 8 << 20)
         .young(1 << 20)
         .workers(workers)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
         .build()
         .unwrap()
 }

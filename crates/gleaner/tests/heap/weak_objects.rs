@@ -1,19 +1,13 @@
 //! Weak references and ephemerons as objects: what collections look at is counted.
 
-use crate::random::Rng;
+use crate::link_order::Order;
+use crate::setups::{SETUPS, Setup};
 use gleaner::{
     Builder, EphemeronTable, Heap, Local, OldPolicy, OutOfMemory, References, Scope, Structure,
     Totals,
 };
 
-const SETUPS: [(References, OldPolicy); 4] = [
-    (References::Wide, OldPolicy::MarkCompact),
-    (References::Compressed, OldPolicy::MarkCompact),
-    (References::Wide, OldPolicy::MarkSweep),
-    (References::Compressed, OldPolicy::MarkSweep),
-];
-
-fn builder((references, old): (References, OldPolicy), workers: usize) -> Builder {
+fn builder((references, old): Setup, workers: usize) -> Builder {
     Heap::builder()
         .references(references)
         .old(old)
@@ -241,38 +235,6 @@ fn an_integer_as_a_key_keeps_its_value_and_a_null_key_does_not() {
     }
 }
 
-/// In which order the links of a chain lie, the first link being 0.
-#[derive(Clone, Copy, Debug)]
-enum Order {
-    Forward,
-    Backward,
-    Random,
-    Across,
-}
-
-const ORDERS: [Order; 4] = [
-    Order::Forward,
-    Order::Backward,
-    Order::Random,
-    Order::Across,
-];
-
-impl Order {
-    fn links(self, count: usize) -> Vec<usize> {
-        let mut links: Vec<usize> = (0..count).collect();
-        match self {
-            Order::Forward => {}
-            Order::Backward => links.reverse(),
-            Order::Random => {
-                let mut random = Rng::new(4);
-                (1..count).for_each(|index| links.swap(index, random.below(index + 1)));
-            }
-            Order::Across => links.sort_by_key(|link| (link % 4, link / 4)),
-        }
-        links
-    }
-}
-
 /// A chain of ephemerons, the value of each being the next key; in one table, or each in a table of its own, which only
 /// its key leads to. The first key, and the one table.
 fn chain<'s>(
@@ -328,7 +290,7 @@ fn looks_are_linear(
     count: usize,
 ) {
     let traces = 1 + u64::from(everything && setup.1 == OldPolicy::MarkSweep);
-    for order in ORDERS {
+    for order in Order::ALL {
         for apart in [false, true] {
             let heap = builder(setup, workers).young(192 << 20).build().unwrap();
             let table = heap.ephemeron_table().unwrap();
