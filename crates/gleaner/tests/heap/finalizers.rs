@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::random::Rng;
 use crate::setups::{SETUPS, Setup, checked_under};
-use gleaner::{Finalizing, Heap, Local, OldPolicy, References, Scope, Structure, Type};
+use gleaner::{Finalizing, Heap, Local, Scope, Structure, Type};
 
 const NODE: Structure = Structure {
     references: 1,

@@ -9,7 +9,7 @@ use gleaner::raw::{
     Address, Compressed, FIELDS, Fresh, HeapRootVisitor, NewObject, RootRange, RootRangeError,
     RootWidth, Shape, SlotFormat, TypeId, Value, Visitor, Wide,
 };
-use gleaner::{Heap, Mutator, OldPolicy, References, Structure};
+use gleaner::{Heap, Mutator, References, Structure};
 
 use crate::setups::{SETUPS, checked, checked_under};
 

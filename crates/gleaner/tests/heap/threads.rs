@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use crate::setups::checked;
-use gleaner::{Builder, Heap, Structure, Zeroing};
+use gleaner::{Builder, Structure, Zeroing};
 
 fn builder() -> Builder {
     checked(8 << 20)

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::random::Rng;
 use crate::setups::{SETUPS, Setup, checked_under};
-use gleaner::{Ephemeron, Heap, Local, OldPolicy, References, Scope, Structure, Type, Weak};
+use gleaner::{Ephemeron, Heap, Local, Scope, Structure, Type, Weak};
 
 fn heap(setup: Setup, workers: usize) -> Heap {
     checked_under(setup, 8 << 20)
