@@ -235,6 +235,33 @@ fn an_integer_as_a_key_keeps_its_value_and_a_null_key_does_not() {
     }
 }
 
+#[test]
+fn an_integer_as_a_value_lasts_as_long_as_its_key() {
+    for setup in SETUPS {
+        for everything in [false, true] {
+            let heap = builder(setup, 1).verify(true).build().unwrap();
+            let table = heap.ephemeron_table().unwrap();
+            let of = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let pairs = scope.allocate_ephemeron_table(table, 2).unwrap();
+                let kept = scope.allocate(of).unwrap();
+                scope.nested(|scope| {
+                    let (dies, number) = (scope.allocate(of).unwrap(), scope.integer(-7).unwrap());
+                    for (place, key) in [kept, dies].into_iter().enumerate() {
+                        scope.set(pairs, 2 * place, key).unwrap();
+                        scope.set(pairs, 2 * place + 1, number).unwrap();
+                    }
+                });
+                scope.collect(everything);
+                let [key, value, other, gone] = [0, 1, 2, 3].map(|slot| scope.get(pairs, slot));
+                assert!(scope.same(key, kept) && scope.is_null(other) && scope.is_null(gone));
+                assert_eq!(scope.as_integer(value), Some(-7));
+            });
+        }
+    }
+}
+
 /// A chain of ephemerons, the value of each being the next key; in one table, or each in a table of its own, which only
 /// its key leads to. The first key, and the one table.
 fn chain<'s>(
