@@ -1,4 +1,7 @@
-"""How the checkers of this folder report: each check with its problems, then "N passed, N failed"."""
+"""What the checkers of this folder share: how they report (each check with its problems, then "N passed, N failed"), and the
+pages that they write."""
+
+import os
 
 
 def wrong(condition):
@@ -21,3 +24,11 @@ def report(checks):
 def compared(cases):
     """The checks of these (name, got, wanted)."""
     return [(name, [] if got == wanted else [f"{got} instead of {wanted}"]) for name, got, wanted in cases]
+
+
+def written(path):
+    """The text of a page that a script writes; nothing where there is none yet."""
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        return file.read()

@@ -389,6 +389,9 @@ def self_test():
     def fails(problems):
         return [] if problems else ["was accepted"]
 
+    def answers_of(text):
+        return re.findall(r"\(results/(\w+)\.md\)", text)
+
     def has(text, *pieces):
         return [f"lacks {piece}" for piece in pieces if piece not in text]
 
@@ -424,6 +427,9 @@ def self_test():
         ("rejects too many rows", fails(row_problems(["p"], {"p": page}, lambda _: table + "".join(
             f"| w{number}, 2 | x | 1.0 |\n" for number in range(MOST_ROWS))))),
         ("rejects a table of no page", fails(owner_problems({"p": page}, ["t", "u"]))),
+        ("answers stand in the order of the book", [] if answers_of(all_files(
+            {**texts, "docs/results/b.md": page, SUMMARY: "- [Q](results/p.md)\n- [Q](results/b.md)\n"}.get,
+            ["docs/results/b.md", "docs/results/p.md"])[INDEX]) == ["p", "b"] else ["they do not"]),
         ("rejects a page that is not in the book", fails(order_problems(["docs/results/q.md"], texts[SUMMARY]))),
     ])
 

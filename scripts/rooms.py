@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-from checks import report, wrong
+from checks import report, wrong, written
 from uses import Crate, is_test, reachable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -161,16 +161,12 @@ def main():
             file.write(render(sources))
         return 0
     if command == "check":
-        page = ""
-        if os.path.exists(PAGE):
-            with open(PAGE, encoding="utf-8") as file:
-                page = file.read()
         return report([
             (f"{len(sources)} files say what they are", opening_problems(sources)),
             ("every crate has a place", crate_problems(sources)),
             (f"no file is longer than {MOST_LINES} lines", length_problems(sources)),
             ("docs/rooms.md is generated from the files",
-             [] if page == render(sources) else ["run: make generate"]),
+             [] if written(PAGE) == render(sources) else ["run: make generate"]),
         ])
     print(__doc__, file=sys.stderr)
     return 2

@@ -21,7 +21,7 @@ import os
 import re
 import sys
 
-from checks import report, wrong
+from checks import report, wrong, written
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TABLE = os.path.join(ROOT, "docs", "system-calls.tsv")
@@ -139,16 +139,12 @@ def main():
             file.write(render(rows))
         return 0
     if command == "check":
-        page = ""
-        if os.path.exists(PAGE):
-            with open(PAGE, encoding="utf-8") as file:
-                page = file.read()
         return report([
             (f"{len(rows)} rows are well formed", row_problems(rows)),
             ("every call of crates/os is in the table",
              missing_problems(rows, set().union(*map(calls_of, sources())))),
             ("docs/system-calls.md is generated from the table",
-             [] if page == render(rows) else ["run: make generate"]),
+             [] if written(PAGE) == render(rows) else ["run: make generate"]),
         ])
     print(__doc__, file=sys.stderr)
     return 2

@@ -112,6 +112,18 @@ def _existing(words: Iterable[str]) -> Iterator[Path]:
                 continue
 
 
+def missing(experiment: Experiment, tools: Tools) -> list[tuple[str, str]]:
+    """The workloads whose command begins with no program that is here, and that word."""
+    found: dict[tuple[str, str], None] = {}
+    for cell in cells_of(experiment):
+        if cell.workload.command is not None:
+            of = tools.of(cell.configuration)
+            word = of.word([*cell.configuration.prefix, *cell.workload.command][0])
+            if not list(_program(word)):
+                found[cell.workload.name, word] = None
+    return list(found)
+
+
 def _program(word: str) -> Iterator[Path]:
     found = shutil.which(word)
     if found is not None:

@@ -440,6 +440,13 @@ def _show(chosen: argparse.Namespace) -> int:
     console.print(f"{most}{experiment.repetitions} rounds, {count}")
     try:
         commands.refuse_misspelt(experiment, chosen.bench)
+        for workload, program in commands.missing_programs(experiment, chosen.bench):
+            console.print(
+                f"there is no program {program}, which {workload} runs: install or build it, or "
+                f"correct the workload's command in {find(chosen.experiment)}",
+                soft_wrap=True,
+                highlight=False,
+            )
     except Missing as missing:
         console.print(f"whether options are misspelt is not known: {missing}", soft_wrap=True)
     except Failure as failure:
@@ -491,11 +498,13 @@ UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def duration(text: str) -> float:
-    """A time in seconds, minutes or hours."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
+    """A time in seconds, minutes or hours: a bare number might mean rounds, or any of them."""
+    number = text[:-1] if text[-1:] in UNITS else text
     if not (number.isascii() and number.isdecimal() and int(number) > 0):
         raise argparse.ArgumentTypeError(f"{text} is no time such as 90s, 30m or 2h")
-    return float(int(number) * UNITS[unit])
+    if number == text:
+        raise argparse.ArgumentTypeError(f"{text} has no unit: write {text}s, {text}m or {text}h")
+    return float(int(number) * UNITS[text[-1]])
 
 
 def _run(chosen: argparse.Namespace) -> int:

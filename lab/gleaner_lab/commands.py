@@ -28,7 +28,7 @@ from gleaner_lab import __version__ as VERSION
 from gleaner_lab import experiment as experiments
 from gleaner_lab import machine, report, runner, sequential, workload
 from gleaner_lab.analysis import Grouped, failures_of, judge, lines_of, status_of
-from gleaner_lab.build import build_of, differences
+from gleaner_lab.build import build_of, differences, missing
 from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.executors import Cluster, Here
 from gleaner_lab.experiment import Experiment
@@ -113,6 +113,11 @@ def refuse_misspelt(
     commands = [tuple(workload.command_of(one, anywhere, tools, log=False)) for one in cells]
     for command in dict.fromkeys(commands):
         tools.check(command)
+
+
+def missing_programs(experiment: Experiment, bench: Path | None) -> list[tuple[str, str]]:
+    """Workloads whose program is not on this machine, and that program."""
+    return missing(experiment, Tools.find(bench, SCRATCH))
 
 
 #: Fields of an experiment that the command line gives as they are.

@@ -576,6 +576,18 @@ def test_show_says_what_it_cannot_find_out(tmp_path, capsys):
     assert "whether options are misspelt is not known" in said and "run make build" in said
 
 
+@pytest.mark.parametrize("command", ["no-such-program --fast", "/no/such/program"])
+def test_show_names_a_program_that_is_not_there(tmp_path, capsys, command):
+    words = f"{{name: mine, command: [{', '.join(command.split())}]}}"
+    path, tool = bench.experiment(tmp_path, f"steady, {words}"), bench.make(tmp_path)
+    assert cli.main(["show", str(path), "--bench", str(tool)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"there is no program {command.split()[0]}, which mine runs: install or build it" in said
+    path = bench.experiment(tmp_path, "steady, {name: mine, command: [echo]}")
+    assert cli.main(["show", str(path), "--bench", str(tool)]) == 0
+    assert "there is no program" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("number", ["0", "-1", "10001", "many"])
 def test_a_number_of_repetitions_is_refused_by_the_option(tmp_path, capsys, number):
     path = bench.experiment(tmp_path, "steady")

@@ -153,3 +153,9 @@ def test_a_budget_that_is_no_time_is_refused(time, capsys):
     with pytest.raises(SystemExit):
         cli.main(["run", "demo", f"--budget={time}"])
     assert "is no time such as 90s, 30m or 2h" in capsys.readouterr().err
+
+
+def test_a_budget_without_a_unit_is_refused_with_what_to_write(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run", "demo", "--budget", "5"])
+    assert "5 has no unit: write 5s, 5m or 5h" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 /*
- * gleaner.h as an embedder uses it on one thread; threads.c has more of them.
+ * gleaner.h as an embedder uses it on one thread; threads.c has more of them,
+ * and weak.c what dies.
  */
 #include "stage.h"
 
@@ -88,48 +89,6 @@ static void a_full_heap_returns_null(bool compressed)
     CHECK(gleaner_allocate_array(s.m, s.bytes, UINT32_MAX, 1) == NULL);
     frame.values[0] = 0;
     CHECK(gleaner_allocate(s.m, s.node, s.node_bytes) != NULL);
-    GLEANER_LEAVE(s.m, frame);
-    tear_down(&s);
-}
-
-static void weak_things(bool compressed)
-{
-    struct stage s = set_up(compressed, 2 << 20);
-    gleaner_handle *handle;
-    gleaner_weak *weak;
-    gleaner_ephemeron *ephemeron;
-    gleaner_value key;
-    uint32_t hash;
-
-    GLEANER_FRAME(s.m, frame, 2);
-    frame.values[0] = new_node(&s, 1);
-    frame.values[1] = new_node(&s, 2);
-    handle = gleaner_handle_new(s.m, frame.values[0]);
-    weak = gleaner_weak_new(s.m, gleaner_object(frame.values[0]));
-    ephemeron = gleaner_ephemeron_new(s.m, gleaner_object(frame.values[0]),
-                                      gleaner_object(frame.values[1]));
-    hash = gleaner_identity_hash(s.m, gleaner_object(frame.values[0]));
-    CHECK(gleaner_add_finalizer(s.m, gleaner_object(frame.values[0])));
-    frame.values[0] = frame.values[1] = 0;
-    gleaner_collect(s.m, true);
-    key = gleaner_handle_get(handle);
-    CHECK(*number_of(&s, key) == 1 && gleaner_weak_get(weak) == key);
-    CHECK(gleaner_ephemeron_key(ephemeron) == key);
-    CHECK(*number_of(&s, gleaner_ephemeron_value(ephemeron)) == 2);
-    CHECK(gleaner_identity_hash(s.m, gleaner_object(key)) == hash);
-    CHECK(gleaner_next_finalizable(s.m) == NULL);
-    CHECK(!gleaner_heap_free(s.heap));
-    gleaner_handle_free(handle);
-    gleaner_collect(s.m, true);
-    CHECK(gleaner_weak_get(weak) == 0);
-    key = gleaner_reference(gleaner_next_finalizable(s.m));
-    CHECK(key != 0 && *number_of(&s, key) == 1);
-    CHECK(gleaner_next_finalizable(s.m) == NULL);
-    gleaner_collect(s.m, true);
-    CHECK(gleaner_ephemeron_key(ephemeron) == 0
-          && gleaner_ephemeron_value(ephemeron) == 0);
-    gleaner_weak_free(weak);
-    gleaner_ephemeron_free(ephemeron);
     GLEANER_LEAVE(s.m, frame);
     tear_down(&s);
 }
@@ -447,147 +406,6 @@ static void tails_and_trace_functions(bool compressed)
     tear_down(&s);
 }
 
-/* A table of ephemerons and weak slots is one object: what it keeps, what it
-   forgets, and that it does not keep itself. */
-static void weak_tables(bool compressed)
-{
-    struct stage s = set_up(compressed, 4 << 20);
-    size_t slot = s.m->slot_bytes;
-    uint32_t first[1] = { 0 }, behind[1], outside[1];
-    struct gleaner_weak_layout layout;
-    gleaner_type table_type, weak_type;
-    char message[300] = "";
-    uint32_t i;
-
-    behind[0] = (uint32_t)(2 * slot);
-    memset(&layout, 0, sizeof layout);
-    layout.head = 16, layout.element = 3 * slot;
-    layout.element_slots.ephemerons = first;
-    layout.element_slots.ephemeron_count = 1;
-    layout.element_slots.weak = behind, layout.element_slots.weak_count = 1;
-    table_type = gleaner_weak_type(s.heap, &layout, message, sizeof message);
-    memset(&layout, 0, sizeof layout);
-    outside[0] = 8;
-    layout.head = 16, layout.slots.weak = outside, layout.slots.weak_count = 1;
-    weak_type = gleaner_weak_type(s.heap, &layout, message, sizeof message);
-    CHECK(table_type != 0 && weak_type != 0);
-    {
-        GLEANER_FRAME(s.m, frame, 4);
-        /* Keys with an even number are kept in a list. */
-        frame.values[0] = gleaner_reference(
-            gleaner_allocate_tailed(s.m, table_type, 1000, 16, 3 * slot));
-        for (i = 0; i < 1000; i++) {
-            char *table;
-            size_t at = 16 + i * 3 * slot;
-
-            frame.values[1] = new_node(&s, i);
-            frame.values[2] = new_node(&s, 10000 + i);
-            table = (char *)gleaner_object(frame.values[0]);
-            gleaner_store(s.m, table, at, frame.values[1]);
-            gleaner_store(s.m, table, at + slot, frame.values[2]);
-            gleaner_store(s.m, table, at + 2 * slot, frame.values[1]);
-            /* The value refers to its key. */
-            gleaner_store(s.m, gleaner_object(frame.values[2]), 8,
-                          frame.values[1]);
-            if (i % 2 == 0) {
-                gleaner_store(s.m, gleaner_object(frame.values[1]), 8 + slot,
-                              frame.values[3]);
-                frame.values[3] = frame.values[1];
-            }
-            if (i % 300 == 299)
-                gleaner_collect(s.m, i % 600 == 599);
-        }
-        frame.values[1] = frame.values[2] = 0;
-        gleaner_collect(s.m, true);
-        for (i = 0; i < 1000; i++) {
-            char *table = (char *)gleaner_object(frame.values[0]);
-            size_t at = 16 + i * 3 * slot;
-            gleaner_value key = gleaner_load(s.m, table, at);
-            gleaner_value value = gleaner_load(s.m, table, at + slot);
-
-            CHECK(gleaner_load(s.m, table, at + 2 * slot) == key);
-            if (i % 2 == 0)
-                CHECK(*number_of(&s, key) == i
-                      && *number_of(&s, value) == 10000 + i);
-            else
-                CHECK(key == 0 && value == 0);
-        }
-        /* The table as a key and a value of its own: only a weak reference is
-           left of it. */
-        gleaner_store(s.m, gleaner_object(frame.values[0]), 16,
-                      frame.values[0]);
-        gleaner_store(s.m, gleaner_object(frame.values[0]), 16 + slot,
-                      frame.values[0]);
-        frame.values[1]
-            = gleaner_reference(gleaner_allocate(s.m, weak_type, 16));
-        gleaner_store(s.m, gleaner_object(frame.values[1]), 8, frame.values[0]);
-        gleaner_collect(s.m, true);
-        CHECK(gleaner_load(s.m, gleaner_object(frame.values[1]), 8)
-              == frame.values[0]);
-        frame.values[0] = 0;
-        gleaner_collect(s.m, true);
-        CHECK(gleaner_load(s.m, gleaner_object(frame.values[1]), 8) == 0);
-        GLEANER_LEAVE(s.m, frame);
-    }
-    /* The value of the ephemeron would lie outside. */
-    outside[0] = (uint32_t)(24 - slot);
-    memset(&layout, 0, sizeof layout);
-    layout.head = 24;
-    layout.slots.ephemerons = outside, layout.slots.ephemeron_count = 1;
-    CHECK(gleaner_weak_type(s.heap, &layout, message, sizeof message) == 0);
-    CHECK(strstr(message, "a reference at offset 24") != NULL);
-    layout.slots.ephemerons = NULL;
-    CHECK(gleaner_weak_type(s.heap, &layout, message, sizeof message) == 0);
-    CHECK(strstr(message, "their offsets are NULL") != NULL);
-    tear_down(&s);
-}
-
-/* Finalizers that are objects: in order, with their values, taken back, and
-   counted. */
-static void finalizers_as_objects(bool compressed)
-{
-    struct stage s = set_up(compressed, 4 << 20);
-    gleaner_value object, value;
-    uint32_t i;
-    {
-        GLEANER_FRAME(s.m, frame, 3);
-        for (i = 0; i < 100; i++) {
-            void *finalizer;
-
-            frame.values[0] = new_node(&s, i);
-            frame.values[1] = new_node(&s, 1000 + i);
-            finalizer = gleaner_finalizer_new(
-                s.m, gleaner_object(frame.values[0]), frame.values[1],
-                i % 4, i % 3 != 0);
-            CHECK(finalizer != NULL);
-            if (i == 50)
-                frame.values[2] = gleaner_reference(finalizer);
-        }
-        CHECK(gleaner_ready_finalizers(s.heap) == 0);
-        frame.values[0] = frame.values[1] = 0;
-        gleaner_collect(s.m, true);
-        CHECK(gleaner_ready_finalizers(s.heap) == 100);
-        CHECK(gleaner_take_back(s.m, gleaner_object(frame.values[2])));
-        CHECK(!gleaner_take_back(s.m, gleaner_object(frame.values[2])));
-        for (i = 0; i < 100; i++) {
-            uint64_t number = i / 25 + i % 25 * 4;
-
-            if (number == 50)
-                continue;
-            CHECK(gleaner_next_finalizer(s.m, &object, &value));
-            CHECK(*number_of(&s, value) == 1000 + number);
-            if (number % 3 != 0)
-                CHECK(*number_of(&s, object) == number);
-            else
-                CHECK(object == 0);
-        }
-        CHECK(!gleaner_next_finalizer(s.m, &object, &value));
-        CHECK(gleaner_ready_finalizers(s.heap) == 0);
-        GLEANER_LEAVE(s.m, frame);
-    }
-    tear_down(&s);
-}
-
 struct heard {
     uint64_t collections, full, stopped_ns, stopping_ns, copies, last;
     char reason[40];
@@ -782,54 +600,6 @@ static void a_heap_without_a_key_says_so(bool compressed)
     CHECK(status == 0);
 }
 
-/* What becomes of references to a dead object A with a finalizer, and to K, which
-   only it refers to, and which has one, too. */
-static void finalizers_come_behind_weak_references(bool compressed)
-{
-    struct stage s = set_up(compressed, 4 << 20);
-    int everything, i;
-    GLEANER_FRAME(s.m, frame, 3);
-
-    for (everything = 0; everything < 2; everything++) {
-        gleaner_value *roots = frame.values;
-        gleaner_weak *weak[2];
-        gleaner_ephemeron *ephemeron;
-        uint64_t numbers = 0;
-
-        for (i = 0; i < 3; i++)
-            roots[i] = new_node(&s, (uint64_t)1 << i);
-        gleaner_store(s.m, gleaner_object(roots[0]), 8, roots[1]);
-        for (i = 0; i < 2; i++) {
-            weak[i] = gleaner_weak_new(s.m, gleaner_object(roots[i]));
-            CHECK(gleaner_add_finalizer(s.m, gleaner_object(roots[i])));
-        }
-        CHECK(gleaner_add_finalizer(s.m, gleaner_object(roots[1])));
-        ephemeron = gleaner_ephemeron_new(s.m, gleaner_object(roots[1]),
-                                          gleaner_object(roots[2]));
-        roots[0] = roots[1] = roots[2] = 0;
-        gleaner_collect(s.m, everything != 0);
-        /* Before they are handed out. */
-        CHECK(gleaner_weak_get(weak[0]) == 0 && gleaner_weak_get(weak[1]) == 0);
-        CHECK(*number_of(&s, gleaner_ephemeron_value(ephemeron)) == 4);
-        /* Both at once, and K twice. */
-        for (i = 0; i < 3; i++) {
-            roots[0] = gleaner_reference(gleaner_next_finalizable(s.m));
-            CHECK(roots[0] != 0);
-            numbers += *number_of(&s, roots[0]);
-        }
-        CHECK(numbers == 1 + 2 + 2 && gleaner_next_finalizable(s.m) == NULL);
-        roots[0] = 0;
-        gleaner_collect(s.m, true);
-        CHECK(gleaner_ephemeron_key(ephemeron) == 0);
-        CHECK(gleaner_next_finalizable(s.m) == NULL);
-        gleaner_ephemeron_free(ephemeron);
-        for (i = 0; i < 2; i++)
-            gleaner_weak_free(weak[i]);
-    }
-    GLEANER_LEAVE(s.m, frame);
-    tear_down(&s);
-}
-
 int main(void)
 {
     static const struct stage_case cases[] = {
@@ -837,9 +607,6 @@ int main(void)
         { "lists survive", lists_survive },
         { "arrays and integers", arrays_and_integers },
         { "a full heap returns null", a_full_heap_returns_null },
-        { "weak things", weak_things },
-        { "finalizers come behind weak references",
-          finalizers_come_behind_weak_references },
         { "heaps in use are not freed", heaps_in_use_are_not_freed },
         { "bad input is named", bad_input_is_named },
         { "options by name", options_by_name },
@@ -848,8 +615,6 @@ int main(void)
           sizes_that_no_heap_has_are_refused },
         { "pinned objects and walks", pinned_objects_and_walks },
         { "tails and trace functions", tails_and_trace_functions },
-        { "weak tables", weak_tables },
-        { "finalizers as objects", finalizers_as_objects },
         { "listeners are told", listeners_are_told },
         { "a compiler emits its own code", a_compiler_emits_its_own_code },
     };

@@ -3,10 +3,9 @@
 #
 #   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
 #
-# The cases of embed.c, memory.c, contracts.c, roots.c, threads.c, requests.c, fork.c, mistakes.c, owners.c, quarantine.c, guard.c
-# and arrays.c, as C with the shared library and as C++ with the static one; the same with arrays in pieces, and compiled
-# for some heaps only; then examples/lisp.c under every setup, whose output must be the same, and examples/scheme with its
-# programs;
+# The cases of the programs beside this script (`programs`, below), as C with the shared library and as C++ with the
+# static one; the same with arrays in pieces, and compiled for some heaps only; then examples/lisp.c under every setup,
+# whose output must be the same, and examples/scheme with its programs;
 # then the same example from what `make install` leaves, as pkg-config says, and
 # that `make uninstall` leaves nothing. The last line is "N passed, N failed".
 
@@ -50,7 +49,7 @@ count() {
 }
 
 # The functions of these programs have names at run time (-rdynamic): reports of guard mode say them.
-programs=(embed memory elements roots threads requests fork mistakes owners quarantine guard contracts)
+programs=(embed weak memory elements roots threads requests fork mistakes array_mistakes owners quarantine guard contracts)
 for name in "${programs[@]}" arrays array_heaps; do
     source=tests/capi/$name.c
     gcc -std=gnu11 "${flags[@]}" -rdynamic "$source" -o "$out/$name" -L"$out" -lgleaner -pthread

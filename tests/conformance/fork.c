@@ -1,7 +1,7 @@
 /* fork from the main thread and from another one while others allocate; the
  * child checks its data, allocates, collects and starts a thread. Repeated
  * 200 times, 10,000 times with CONFORMANCE_LONG=1. */
-#include "harness.h"
+#include "lists_of_own.h"
 #include <gc/gc_mark.h>
 #include <dirent.h>
 #include <link.h>
@@ -28,23 +28,6 @@ static int whole(void)
     for (int i = 0; i < KEPT; i++)
         if (kept[i][1] != (void *)(uintptr_t)(2 * i + 1)
             || kept[i][0] != (i > 0 ? (void *)kept[i - 1] : NULL))
-            return 0;
-    return 1;
-}
-
-static int list_of_own(int length)
-{
-    void **list = NULL;
-    for (int i = 0; i < length; i++) {
-        void **cell = GC_malloc(16 + (size_t)(i % 7) * 24);
-        if (cell[0] != NULL || cell[1] != NULL)
-            return 0;
-        cell[0] = list;
-        cell[1] = (void *)(uintptr_t)(2 * i + 1);
-        list = cell;
-    }
-    for (int i = length - 1; i >= 0; i--, list = list[0])
-        if (list == NULL || list[1] != (void *)(uintptr_t)(2 * i + 1))
             return 0;
     return 1;
 }

@@ -1,5 +1,5 @@
 /* Signals of the client's own, errno, interrupted calls. */
-#include "harness.h"
+#include "lists_of_own.h"
 #include <sched.h>
 #include <sys/time.h>
 
@@ -28,23 +28,6 @@ static void calm(void)
 {
     struct itimerval never = {{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &never, NULL);
-}
-
-static int list_of_own(int length)
-{
-    void **list = NULL;
-    for (int i = 0; i < length; i++) {
-        void **cell = GC_malloc(16 + (size_t)(i % 7) * 24);
-        if (cell[0] != NULL || cell[1] != NULL)
-            return 0;
-        cell[0] = list;
-        cell[1] = (void *)(uintptr_t)(2 * i + 1);
-        list = cell;
-    }
-    for (int i = length - 1; i >= 0; i--, list = list[0])
-        if (list == NULL || list[1] != (void *)(uintptr_t)(2 * i + 1))
-            return 0;
-    return 1;
 }
 
 static void storm_while_allocating(void)

@@ -1,32 +1,9 @@
 /* What a thread alone refers to: from its stack, its registers, its
  * thread-local data. */
-#include "harness.h"
+#include "lists_of_own.h"
 #include <gc/gc_mark.h>
 #include <sched.h>
 #include <semaphore.h>
-
-/* ---- work that checks itself ---- */
-
-static int list_of_own(uintptr_t tag, int length)
-{
-    void **list = NULL;
-    for (int i = 0; i < length; i++) {
-        void **cell = GC_malloc(24 + (size_t)(i % 5) * 40);
-        if (cell[0] != NULL || cell[1] != NULL || cell[2] != NULL)
-            return 0;
-        cell[0] = list;
-        cell[1] = (void *)(uintptr_t)(2 * i + 1);
-        cell[2] = (void *)(tag * 2 + 1);
-        list = cell;
-        if (i % 3 == 0)
-            memset(GC_malloc_atomic(30), 0xff, 30);
-    }
-    for (int i = length - 1; i >= 0; i--, list = list[0])
-        if (list == NULL || list[1] != (void *)(uintptr_t)(2 * i + 1)
-            || list[2] != (void *)(tag * 2 + 1))
-            return 0;
-    return list == NULL;
-}
 
 /* ---- the only reference is on a thread's stack ---- */
 
@@ -139,7 +116,7 @@ static void only_in_a_register(void)
 /* Nested deep in a small stack and in a large one. */
 static void *small_stack(void *arg)
 {
-    return list_of_own(4, 500) ? arg : NULL;
+    return marked_list_of_own(4, 500) ? arg : NULL;
 }
 
 static void stack_sizes(void)
@@ -247,7 +224,7 @@ static void destructor_allocates(void *arg)
     (void)arg;
     GC_get_stack_base(&sb);
     int r = GC_register_my_thread(&sb);
-    if (list_of_own(11, 500))
+    if (marked_list_of_own(11, 500))
         __atomic_fetch_add(&destroyed, 1, __ATOMIC_RELAXED);
     if (r == GC_SUCCESS)
         GC_unregister_my_thread();
@@ -256,7 +233,7 @@ static void destructor_allocates(void *arg)
 static void *sets_key(void *arg)
 {
     pthread_setspecific(key, arg);
-    list_of_own(12, 100);
+    marked_list_of_own(12, 100);
     return arg;
 }
 

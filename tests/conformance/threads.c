@@ -1,6 +1,6 @@
 /* Threads that come and go by every route. What only a thread refers to:
  * thread_roots.c. */
-#include "harness.h"
+#include "lists_of_own.h"
 #include <dirent.h>
 #include <gc/gc_mark.h>
 #include <sched.h>
@@ -8,31 +8,10 @@
 
 /* ---- work that checks itself ---- */
 
-static int list_of_own(uintptr_t tag, int length)
-{
-    void **list = NULL;
-    for (int i = 0; i < length; i++) {
-        void **cell = GC_malloc(24 + (size_t)(i % 5) * 40);
-        if (cell[0] != NULL || cell[1] != NULL || cell[2] != NULL)
-            return 0;
-        cell[0] = list;
-        cell[1] = (void *)(uintptr_t)(2 * i + 1);
-        cell[2] = (void *)(tag * 2 + 1);
-        list = cell;
-        if (i % 3 == 0)
-            memset(GC_malloc_atomic(30), 0xff, 30);
-    }
-    for (int i = length - 1; i >= 0; i--, list = list[0])
-        if (list == NULL || list[1] != (void *)(uintptr_t)(2 * i + 1)
-            || list[2] != (void *)(tag * 2 + 1))
-            return 0;
-    return list == NULL;
-}
-
 static void *worker(void *arg)
 {
     for (int i = 0; i < 20; i++)
-        if (!list_of_own((uintptr_t)arg, 2000))
+        if (!marked_list_of_own((uintptr_t)arg, 2000))
             return NULL;
     return (void *)((uintptr_t)arg + 100);
 }
@@ -48,7 +27,7 @@ static void thirty_two(void)
         REQUIRE(pthread_create(&t[i], NULL, worker, (void *)i) == 0);
     for (int i = 0; i < 10; i++) {
         GC_gcollect();
-        CHECK(list_of_own(999, 1000));
+        CHECK(marked_list_of_own(999, 1000));
     }
     for (uintptr_t i = 0; i < N; i++) {
         void *r = NULL;
@@ -60,7 +39,7 @@ static void thirty_two(void)
 /* Waves of short threads. */
 static void *short_worker(void *arg)
 {
-    return list_of_own((uintptr_t)arg, 200) ? arg : NULL;
+    return marked_list_of_own((uintptr_t)arg, 200) ? arg : NULL;
 }
 
 static void waves(void)
@@ -109,7 +88,7 @@ static void ended_threads_leave_no_blocks(void)
 
 static void *by_exit(void *arg)
 {
-    list_of_own(1, 1000);
+    marked_list_of_own(1, 1000);
     pthread_exit(arg);
 }
 
@@ -148,7 +127,7 @@ static void *until_cancelled(void *arg)
 {
     (void)arg;
     for (;;) {
-        list_of_own(5, 100);
+        marked_list_of_own(5, 100);
         pthread_testcancel();
     }
     return NULL;
@@ -182,7 +161,7 @@ static void cancels(void)
 static sem_t ended, ready, resume;
 static void *detached_body(void *arg)
 {
-    list_of_own((uintptr_t)arg, 500);
+    marked_list_of_own((uintptr_t)arg, 500);
     sem_post(&ended);
     return NULL;
 }
@@ -280,14 +259,14 @@ static void *registers_itself(void *arg)
     CHECK_EQ(GC_register_my_thread(&sb), GC_SUCCESS);
     CHECK_NE(GC_thread_is_registered(), 0);
     CHECK_EQ(GC_register_my_thread(&sb), GC_DUPLICATE);
-    int good = list_of_own(7, 5000);
+    int good = marked_list_of_own(7, 5000);
     GC_gcollect();
-    good &= list_of_own(8, 5000);
+    good &= marked_list_of_own(8, 5000);
     CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
     CHECK_EQ(GC_thread_is_registered(), 0);
     /* And once more in the same thread. */
     CHECK_EQ(GC_register_my_thread(&sb), GC_SUCCESS);
-    good &= list_of_own(9, 1000);
+    good &= marked_list_of_own(9, 1000);
     CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
     if (good)
         __atomic_fetch_add(&registered_ok, 1, __ATOMIC_RELAXED);
@@ -314,9 +293,9 @@ static void registered_by_hand(void)
 static void *with_base(struct GC_stack_base *sb, void *arg)
 {
     CHECK_EQ(GC_register_my_thread(sb), GC_SUCCESS);
-    int good = list_of_own(7, 5000);
+    int good = marked_list_of_own(7, 5000);
     GC_gcollect();
-    good &= list_of_own(8, 5000);
+    good &= marked_list_of_own(8, 5000);
     CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
     if (good)
         __atomic_fetch_add(&registered_ok, 1, __ATOMIC_RELAXED);
@@ -353,7 +332,7 @@ static void *forgets_to_unregister(void *arg)
     struct GC_stack_base sb;
     GC_get_stack_base(&sb);
     GC_register_my_thread(&sb);
-    list_of_own(7, 100);
+    marked_list_of_own(7, 100);
     return arg;
 }
 
@@ -397,7 +376,7 @@ static void unregistered_goes_on(void)
 static void *unregisters(void *arg)
 {
     struct GC_stack_base sb;
-    list_of_own(3, 100);
+    marked_list_of_own(3, 100);
     GC_get_stack_base(&sb);
     CHECK_EQ(GC_register_my_thread(&sb), GC_DUPLICATE);
     return arg;
@@ -431,7 +410,7 @@ static void masks(void)
 /* A thread started with everything blocked is still stopped. */
 static void *blocks_all(void *arg)
 {
-    return list_of_own(6, 20000) ? arg : NULL;
+    return marked_list_of_own(6, 20000) ? arg : NULL;
 }
 
 static void thread_with_blocked_signals(void)
@@ -528,7 +507,7 @@ static void *after_main(void *arg)
     nap(20000);
     for (int i = 0; i < 10; i++) {
         GC_gcollect();
-        if (!list_of_own(20, 1000))
+        if (!marked_list_of_own(20, 1000))
             h_fail(__FILE__, __LINE__, "list");
     }
     (void)arg;

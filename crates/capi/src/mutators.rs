@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 use gleaner::raw::{
     self, Address, Fresh, NewObject, Record, TypeId, array_bytes_of, offsets, whole_granules,
 };
-use gleaner::{Heap, Role, Totals, set_thread_role};
+use gleaner::{Heap, Mutator, Role, Totals, set_thread_role};
 use gleaner_os::memory;
 use gleaner_os::output::STDERR;
 
@@ -89,6 +89,26 @@ fn array(id: u32, length: u32, bytes: usize) -> NewObject {
     NewObject::array(TypeId::new(id), length, bytes)
 }
 
+/// The mutator of a record, for `what`, and an array of elements of so many bytes. Ends the process if arrays of its type
+/// have others.
+///
+/// # Safety
+/// What [`mutator()`] asks.
+unsafe fn sized_array<'a>(
+    record: *mut Record,
+    what: &str,
+    id: u32,
+    length: u32,
+    element_bytes: usize,
+) -> (&'a mut Mutator, NewObject) {
+    let bytes = array_bytes_of(length, element_bytes);
+    let new = array(id, length, bytes);
+    // SAFETY: no other reference to the mutator is in use, as the caller promises.
+    let mutator = unsafe { mutator(record, what) };
+    mutator.check_size(TypeId::new(id), Some(length), bytes);
+    (mutator, new)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_allocate_slowly(
     record: *mut Record,
@@ -137,14 +157,11 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
     length: u32,
     element_bytes: usize,
 ) -> *mut u8 {
-    let bytes = array_bytes_of(length, element_bytes);
-    let new = array(id, length, bytes);
     // SAFETY: the calling thread's mutator.
-    let mutator = unsafe { mutator(record, "an allocation") };
-    mutator.check_size(TypeId::new(id), Some(length), bytes);
-    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
-    let array = unsafe { mutator.allocate_pinned_raw(new) };
-    pointer(array.ok())
+    let (mutator, array) =
+        unsafe { sized_array(record, "an allocation", id, length, element_bytes) };
+    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with this length have these bytes.
+    pointer(unsafe { mutator.allocate_pinned_raw(array) }.ok())
 }
 
 #[unsafe(no_mangle)]
@@ -154,14 +171,11 @@ pub unsafe extern "C" fn gleaner_allocate_array_immortal(
     length: u32,
     element_bytes: usize,
 ) -> *mut u8 {
-    let bytes = array_bytes_of(length, element_bytes);
-    let new = array(id, length, bytes);
     // SAFETY: the calling thread's mutator.
-    let mutator = unsafe { mutator(record, "an allocation") };
-    mutator.check_size(TypeId::new(id), Some(length), bytes);
-    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
-    let array = unsafe { mutator.allocate_immortal_raw(new) };
-    pointer(array.ok())
+    let (mutator, array) =
+        unsafe { sized_array(record, "an allocation", id, length, element_bytes) };
+    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with this length have these bytes.
+    pointer(unsafe { mutator.allocate_immortal_raw(array) }.ok())
 }
 
 #[unsafe(no_mangle)]
@@ -185,14 +199,11 @@ pub unsafe extern "C" fn gleaner_allocate_array_constant(
     length: u32,
     element_bytes: usize,
 ) -> *mut u8 {
-    let bytes = array_bytes_of(length, element_bytes);
-    let new = array(id, length, bytes);
     // SAFETY: the calling thread's mutator.
-    let mutator = unsafe { mutator(record, "a constant is allocated") };
-    mutator.check_size(TypeId::new(id), Some(length), bytes);
-    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with `length` elements have `bytes` bytes.
-    let array = unsafe { mutator.allocate_constant_raw(new) };
-    pointer(array.ok())
+    let (mutator, array) =
+        unsafe { sized_array(record, "a constant is allocated", id, length, element_bytes) };
+    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with this length have these bytes.
+    pointer(unsafe { mutator.allocate_constant_raw(array) }.ok())
 }
 
 /// What is called for each object of a heap.

@@ -189,14 +189,17 @@ fn rounds(least: u64) -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(least..=100_000)
 }
 
-/// A time: a number, of seconds unless an s, m or h follows.
+/// A time: a number and its unit.
 fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "a time is a number with s, m or h, such as 90s, 2m or 1h".to_string();
-    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
-        Some(number) => (number, &text[number.len()..]),
-        None => (text, "s"),
-    };
-    let seconds = match unit {
+    let number = text.strip_suffix(['s', 'm', 'h']).ok_or_else(|| {
+        let is_number = text.parse::<f64>().is_ok_and(|number| number > 0.0);
+        match is_number {
+            true => format!("a time has a unit: write {text}s, {text}m or {text}h"),
+            false => wrong(),
+        }
+    })?;
+    let seconds = match &text[number.len()..] {
         "h" => 3600.0,
         "m" => 60.0,
         _ => 1.0,

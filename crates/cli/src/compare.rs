@@ -18,6 +18,7 @@ mod statistics;
 mod table;
 mod usage;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::arguments::CompareArgs;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: CompareArgs) -> Result<ExitCode, Failure> {
     let parts = [
         paragraph::text(&found),
         table::text(&found),
-        paragraph::commands(&found, &args.program),
+        paragraph::commands(&found, &typed(), &args.program),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     print(&parts.join("\n"))?;
@@ -56,6 +57,11 @@ pub(crate) fn run(args: CompareArgs) -> Result<ExitCode, Failure> {
         Verdict::Undecided => ExitCode::from(UNDECIDED),
         Verdict::Faster | Verdict::Slower | Verdict::Same => ExitCode::SUCCESS,
     })
+}
+
+/// This command as the user typed it, which is not in each shell's path: what is printed can be typed, too.
+fn typed() -> OsString {
+    std::env::args_os().next().unwrap_or("gleaner".into())
 }
 
 fn looks(args: &CompareArgs) -> Looks {

@@ -112,7 +112,10 @@ fn what_is_clear_is_decided() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.starts_with("Gleaner is faster than libgc"), "{text}");
     assert!(
-        text.contains("To use it:  gleaner exec -- ./program sleeps"),
+        text.contains(&format!(
+            "To use it:  {} exec -- ./program sleeps",
+            env!("CARGO_BIN_EXE_gleaner")
+        )),
         "{text}"
     );
 }
@@ -159,6 +162,10 @@ fn other_options_are_compared() {
     refused(
         &["--budget", "soon", "--", "./program"],
         "such as 90s, 2m or 1h",
+    );
+    refused(
+        &["--budget", "5", "--", "./program"],
+        "a time has a unit: write 5s, 5m or 5h",
     );
     refused(&["--rounds", "2", "--", "./program"], "--rounds");
     refused(
@@ -214,7 +221,7 @@ fn a_program_that_fails_is_named_with_what_it_says() {
 #[test]
 fn a_program_that_hangs_is_ended_with_what_it_started() {
     let directory = directory();
-    let output = compare(&directory, &["--limit", "2", "--", "./program", "hangs"]);
+    let output = compare(&directory, &["--limit", "2s", "--", "./program", "hangs"]);
     assert_fails(&output, 1, "did not end within 2.00 s (--limit)");
     wait_until(&directory, false);
 }

@@ -4,7 +4,7 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
 use support::*;
@@ -60,22 +60,10 @@ struct Placed {
 impl Placed {
     fn start(directory: &Directory, options: &[&str], threads: [&str; 2]) -> Placed {
         let named = directory.compile("named", NAMED, &["-pthread"]);
-        let mut placer = gleaner()
-            .arg("place")
-            .args(options)
-            .arg("--")
-            .arg(named)
-            .args(threads)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(placer.stdout.as_mut().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        assert_eq!(line, "ready\n");
+        let mut placer = gleaner();
+        placer.arg("place").args(options).arg("--");
+        placer.arg(named).args(threads);
+        let placer = start_until_ready(placer);
         Placed {
             program: child_of(placer.id(), "named"),
             placer,
@@ -107,19 +95,6 @@ impl Placed {
         let output = self.placer.wait_with_output().unwrap();
         (output.status.code(), stderr(&output))
     }
-}
-
-/// The process of that name that `parent` has started.
-fn child_of(parent: u32, name: &str) -> u32 {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_child = |process: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        stat.contains(&format!("({name}) ")) && stat.contains(&format!(" {parent} "))
-    };
-    let found: Vec<_> = numbers.filter(is_child).collect();
-    assert_eq!(found.len(), 1, "{found:?}");
-    found[0]
 }
 
 fn of<'t>(

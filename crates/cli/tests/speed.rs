@@ -5,9 +5,9 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command};
 use std::time::Duration;
 
 use support::*;
@@ -49,20 +49,12 @@ struct Slowed {
 impl Slowed {
     fn start(directory: &Directory, arguments: &[&str]) -> Slowed {
         let spins = directory.compile("spins", SPINS, &["-pthread"]);
-        let mut placer = place(directory)
+        let mut placer = place(directory);
+        placer
             .args(arguments)
             .arg("--stats")
-            .args([Path::new("--"), &spins])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(placer.stdout.as_mut().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        assert_eq!(line, "ready\n");
+            .args([Path::new("--"), &spins]);
+        let mut placer = start_until_ready(placer);
         Slowed {
             program: child_of(placer.id(), "spins"),
             input: placer.stdin.take(),
@@ -122,25 +114,6 @@ fn kill(process: u32) {
         .args(["-9", &process.to_string()])
         .status();
     assert!(killed.unwrap().success());
-}
-
-fn numbers_in(directory: impl AsRef<Path>) -> Vec<u32> {
-    let names = fs::read_dir(directory).unwrap().flatten();
-    names
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-/// The process of that name that `parent` has started.
-fn child_of(parent: u32, name: &str) -> u32 {
-    let start = |process: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        let (_, rest) = stat.rsplit_once(')').unwrap_or_default();
-        stat.contains(&format!("({name})")) && rest.split(' ').nth(2) == Some(&parent.to_string())
-    };
-    let found: Vec<_> = numbers_in("/proc").into_iter().filter(start).collect();
-    assert_eq!(found.len(), 1, "{found:?}");
-    found[0]
 }
 
 fn until(is_so: impl Fn() -> bool) {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use gleaner_mem::Address;
 use gleaner_mem::header;
-use gleaner_mem::object_model::Shape;
+use gleaner_mem::object_model::{Shape, TypeId};
 use gleaner_mem::places::Place;
 use gleaner_mem::slot::{Compressed, Value, Wide};
 
@@ -223,6 +223,33 @@ impl<'s> Scope<'s> {
     #[inline]
     pub fn is_a(&self, local: Local<'_, impl Holds>, of: impl Registered) -> bool {
         self.is_of(self.value(local), of)
+    }
+
+    /// The number of the type of the object that a local refers to, for a dispatch on types; the type has it as its
+    /// [`id`](crate::Type::id). `None` if the local is null or an integer.
+    ///
+    /// ```
+    /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+    /// # let structure = |references| heap.structure(gleaner::Structure { references, bytes: 0 }).unwrap();
+    /// let (pair, cell) = (structure(2), structure(1));
+    /// heap.attach().unwrap().scope(|scope| {
+    ///     let value = scope.allocate(cell).unwrap();
+    ///     let name = match scope.type_of(value) {
+    ///         Some(id) if id == pair.id() => "a pair",
+    ///         Some(id) if id == cell.id() => "a cell",
+    ///         Some(_) => "another object",
+    ///         None => "null or an integer",
+    ///     };
+    ///     assert_eq!(name, "a cell");
+    ///     scope.assign_null(value);
+    ///     assert_eq!(scope.type_of(value), None);
+    /// });
+    /// ```
+    #[inline]
+    pub fn type_of(&self, local: Local<'_, impl Holds>) -> Option<TypeId> {
+        let object = self.value(local).as_object()?;
+        // SAFETY: a local refers to a valid object.
+        Some(unsafe { self.shared().type_raw(object) })
     }
 
     /// Whether a value is an object of that type.

@@ -554,6 +554,18 @@ impl<'s> Scope<'s> {
         self.local_of(ephemeron.second())
     }
 
+    /// As [`Scope::key`], into a local that exists: for a loop over many ephemerons.
+    pub fn load_key(&mut self, ephemeron: &Ephemeron, into: Local<'_>) {
+        self.own_handle(&ephemeron.shared);
+        self.put_value(into, held(ephemeron.slot));
+    }
+
+    /// As [`Scope::value_of`], into a local that exists.
+    pub fn load_value(&mut self, ephemeron: &Ephemeron, into: Local<'_>) {
+        self.own_handle(&ephemeron.shared);
+        self.put_value(into, held(ephemeron.second()));
+    }
+
     /// Has [`Scope::next_finalizable`] hand out the object once, after nothing refers to it any more. `None` when the
     /// heap has as many finalizers as it can, some four million.
     pub fn add_finalizer(&mut self, object: Local<'_, impl Holds>) -> Option<()> {
@@ -580,9 +592,7 @@ impl<'s> Scope<'s> {
     }
 
     fn local_of(&mut self, slot: Address) -> Local<'s> {
-        // SAFETY: the slot of a handle that exists.
-        let value = unsafe { Wide::load(slot, Address::NULL) };
-        self.local(value)
+        self.local(held(slot))
     }
 
     /// Runs `body`, which may block and cannot use the heap. Collections go on meanwhile, and do not wait for this
@@ -628,6 +638,12 @@ impl<'s> Scope<'s> {
     pub fn collect(&mut self, everything: bool) {
         self.mutator().collect(everything);
     }
+}
+
+/// What the slot of a handle, a weak reference or an ephemeron that exists holds.
+fn held(slot: Address) -> Value {
+    // SAFETY: the slot exists as long as what it is of, which the callers borrow.
+    unsafe { Wide::load(slot, Address::NULL) }
 }
 
 #[cold]

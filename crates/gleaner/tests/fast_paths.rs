@@ -1,6 +1,10 @@
 //! Code as a compiler would emit it, written by hand from the numbers of the record alone: it allocates, loads, stores and
 //! polls, its roots are in frames of its own, and a stack map says where.
 
+#[path = "harness/setups.rs"]
+#[allow(dead_code, reason = "shared with other tests")]
+mod setups;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -9,17 +13,11 @@ use gleaner::raw::{
     TypeId, VERSION, Value, Visitor, array_bytes,
 };
 use gleaner::{Heap, Mutator, References};
-
-const FORMATS: [References; 2] = [References::Wide, References::Compressed];
+use setups::{FORMATS, checked};
 
 fn heap(references: References, stress: u32) -> Heap {
-    Heap::builder()
-        .limit(2 << 20)
+    checked(2 << 20)
         .references(references)
-        .workers(2)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
         .stress(stress)
         .build()
         .unwrap()

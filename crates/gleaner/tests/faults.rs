@@ -5,6 +5,9 @@ mod programs;
 #[path = "../../plans/tests/harness/rng.rs"]
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
+#[path = "harness/setups.rs"]
+#[allow(dead_code, reason = "shared with other tests")]
+mod setups;
 #[path = "harness/weak_graph.rs"]
 mod weak_graph;
 
@@ -13,9 +16,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gleaner::raw::{Fresh, NewObject, Shape, Value};
-use gleaner::{Builder, Heap, Mutator, OldPolicy, Phase, References, Structure};
+use gleaner::{Builder, Mutator, OldPolicy, Phase, Structure};
 use gleaner_base::faults::{self, FaultPoint};
 use programs::{Program, Types};
+use setups::{SETUPS, Setup, checked_under};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -23,24 +27,9 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(|broken| broken.into_inner())
 }
 
-fn builder((references, old): (References, OldPolicy)) -> Builder {
-    Heap::builder()
-        .references(references)
-        .old(old)
-        .limit(8 << 20)
-        .young(1 << 20)
-        .workers(2)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
+fn builder(setup: Setup) -> Builder {
+    checked_under(setup, 8 << 20).young(1 << 20)
 }
-
-const SETUPS: [(References, OldPolicy); 4] = [
-    (References::Wide, OldPolicy::MarkCompact),
-    (References::Compressed, OldPolicy::MarkCompact),
-    (References::Wide, OldPolicy::MarkSweep),
-    (References::Compressed, OldPolicy::MarkSweep),
-];
 
 /// Why a full collection follows on a promotion that failed: in a scavenge, and in one of everything in place.
 const NO_ROOM: [&str; 2] = [

@@ -1,6 +1,6 @@
 //! The paragraph: what was found, in sentences that the numbers below bear out.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -207,27 +207,27 @@ fn advice(found: &Found) -> Option<String> {
     })
 }
 
-/// What to type next, a line each: how to use what is faster, to try what is advised, and to see more.
-pub(super) fn commands(found: &Found, program: &[OsString]) -> String {
+/// What to type next, a line each: how to use what is faster, to try what is advised, and to see more. `gleaner` is the word
+/// for this command.
+pub(super) fn commands(found: &Found, gleaner: &OsStr, program: &[OsString]) -> String {
     let own = &found.sides[OWN];
-    let words: Vec<String> = program
-        .iter()
-        .map(|word| quoted(&word.to_string_lossy()))
-        .collect();
+    let word = |word: &OsStr| quoted(&word.to_string_lossy());
+    let gleaner = word(gleaner);
+    let words: Vec<String> = program.iter().map(|one| word(one)).collect();
     let program = words.join(" ");
     let mut text = String::new();
     if (found.verdict(), &found.sides[BASELINE]) == (Verdict::Faster, &Side::Stock) {
-        text += &format!("To use it:  gleaner exec {}-- {program}\n", own.words());
+        text += &format!("To use it:  {gleaner} exec {}-- {program}\n", own.words());
     }
     let advice = found.pauses[OWN].as_ref().map(|pauses| &*pauses.advice);
     for option in options_of(advice.unwrap_or_default()) {
         text += &format!(
-            "To try it:  gleaner compare {}-- {program}\n",
+            "To try it:  {gleaner} compare {}-- {program}\n",
             own.trial_of(option)
         );
     }
     text += &format!(
-        "To see it:  gleaner exec {}--log gc.jsonl -- {program} && gleaner report gc.jsonl\n",
+        "To see it:  {gleaner} exec {}--log gc.jsonl -- {program} && {gleaner} report gc.jsonl\n",
         own.words()
     );
     text

@@ -2,8 +2,9 @@
 //! a compiler. A missing tool fails the test.
 
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The command, without anything inherited that changes what it does.
@@ -208,4 +209,40 @@ pub fn processors() -> Option<Vec<usize>> {
         return None;
     }
     Some(all)
+}
+
+/// Starts a command with pipes to it, and waits until the program that it runs has printed "ready".
+pub fn start_until_ready(mut command: Command) -> Child {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "ready\n");
+    child
+}
+
+/// The names in a directory that are numbers.
+pub fn numbers_in(directory: impl AsRef<Path>) -> Vec<u32> {
+    let names = std::fs::read_dir(directory).unwrap().flatten();
+    names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// The process of that name that `parent` has started.
+pub fn child_of(parent: u32, name: &str) -> u32 {
+    let start = |process: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let (_, rest) = stat.rsplit_once(')').unwrap_or_default();
+        stat.contains(&format!("({name})")) && rest.split(' ').nth(2) == Some(&parent.to_string())
+    };
+    let found: Vec<_> = numbers_in("/proc").into_iter().filter(start).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0]
 }

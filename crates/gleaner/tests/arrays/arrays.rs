@@ -1,19 +1,13 @@
 //! Bulk copies, and allocation with all fields given: under both slot formats, with the verifier and poison, and with a
 //! collection at every allocation.
 
+use crate::setups::{FORMATS, checked};
 use gleaner::raw::{Address, FIELDS, Fresh, NewObject, Shape, Value, array_bytes};
 use gleaner::{Elements, Heap, Local, Mutator, OutOfMemory, References, Scope, Structure};
 
-const FORMATS: [References; 2] = [References::Wide, References::Compressed];
-
 fn heap(references: References, stress: u32) -> Heap {
-    Heap::builder()
-        .limit(4 << 20)
+    checked(4 << 20)
         .references(references)
-        .workers(2)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
         .stress(stress)
         .build()
         .unwrap()

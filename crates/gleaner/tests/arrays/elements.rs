@@ -2,6 +2,7 @@
 //! poison; old arrays whose elements refer to young objects alone, so that a store without its barrier is found; ranges;
 //! and mutators that race for one element.
 
+use crate::setups::checked;
 use gleaner::raw::{
     Address, Compressed, Element, Fresh, NewObject, Object, Shape, SlotFormat, Value, Wide,
     array_bytes,
@@ -9,15 +10,7 @@ use gleaner::raw::{
 use gleaner::{Elements, Heap, Mutator, Number, References};
 
 fn heap(references: References) -> Heap {
-    Heap::builder()
-        .limit(8 << 20)
-        .references(references)
-        .workers(2)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
-        .build()
-        .unwrap()
+    checked(8 << 20).references(references).build().unwrap()
 }
 
 /// Elements of the arrays: they span several cards.

@@ -18,4 +18,7 @@ mod elements;
 #[path = "../../../plans/tests/harness/rng.rs"]
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
+#[path = "../harness/setups.rs"]
+#[allow(dead_code, reason = "shared with other tests")]
+mod setups;
 mod shared_bytes;

@@ -1,19 +1,10 @@
 //! The safe interface, on both slot formats, with the verifier on.
 
+use crate::setups::{FORMATS, checked};
 use gleaner::{Elements, Heap, Local, OutOfMemory, References, Scope, Structure, Type};
 
-const FORMATS: [References; 2] = [References::Wide, References::Compressed];
-
 fn heap(references: References, limit: usize) -> Heap {
-    Heap::builder()
-        .limit(limit)
-        .references(references)
-        .workers(2)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
-        .build()
-        .unwrap()
+    checked(limit).references(references).build().unwrap()
 }
 
 const NODE: Structure = Structure {

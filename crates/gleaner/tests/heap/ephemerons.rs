@@ -1,6 +1,7 @@
 //! Ephemerons cost what there is of them: the collector's looks at keys are counted, and their number is linear in the
 //! number of ephemerons, in whatever order chains of them lie in the table.
 
+use crate::link_order::Order;
 use crate::random::Rng;
 use gleaner::{Builder, Ephemeron, Heap, Local, Mutator, OldPolicy, References, Scope, Structure};
 
@@ -14,41 +15,6 @@ const NODE: Structure = Structure {
     references: 1,
     bytes: 8,
 };
-
-/// In which order the links of a chain are made, the first link being 0.
-#[derive(Clone, Copy, Debug)]
-enum Order {
-    Forward,
-    Backward,
-    Random,
-    /// Neighbours in the chain lie in different tasks of the table.
-    Across,
-}
-
-impl Order {
-    const ALL: [Order; 4] = [
-        Order::Forward,
-        Order::Backward,
-        Order::Random,
-        Order::Across,
-    ];
-
-    fn links(self) -> Vec<usize> {
-        let mut links: Vec<usize> = (0..LINKS).collect();
-        match self {
-            Order::Forward => {}
-            Order::Backward => links.reverse(),
-            Order::Random => {
-                let mut random = Rng::new(4);
-                for index in (1..LINKS).rev() {
-                    links.swap(index, random.below(index + 1));
-                }
-            }
-            Order::Across => links.sort_by_key(|link| (link % 4, link / 4)),
-        }
-        links
-    }
-}
 
 /// One way to collect: the policy of the old space, how many workers, and whether it is everything.
 type Way = (References, OldPolicy, usize, bool);
@@ -102,7 +68,7 @@ fn chain<'s>(scope: &mut Scope<'s>, heap: &Heap, order: Order, boxed: bool) -> C
                 scope.set(keys, number, key).unwrap();
             });
         }
-        for number in order.links() {
+        for number in order.links(LINKS) {
             scope.nested(|scope| {
                 let (key, next) = (scope.get(keys, number), scope.get(keys, number + 1));
                 let value = if boxed {

@@ -5,30 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::random::Rng;
-use gleaner::{Finalizing, Heap, Local, OldPolicy, References, Scope, Structure, Type};
-
-const SETUPS: [(References, OldPolicy); 4] = [
-    (References::Wide, OldPolicy::MarkCompact),
-    (References::Compressed, OldPolicy::MarkCompact),
-    (References::Wide, OldPolicy::MarkSweep),
-    (References::Compressed, OldPolicy::MarkSweep),
-];
+use crate::setups::{SETUPS, Setup, checked_under};
+use gleaner::{Finalizing, Heap, Local, Scope, Structure, Type};
 
 const NODE: Structure = Structure {
     references: 1,
     bytes: 8,
 };
 
-fn heap((references, old): (References, OldPolicy)) -> Heap {
-    Heap::builder()
-        .references(references)
-        .old(old)
-        .limit(64 << 20)
+fn heap(setup: Setup) -> Heap {
+    checked_under(setup, 64 << 20)
         .young(4 << 20)
-        .workers(2)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
         .build()
         .unwrap()
 }

@@ -82,6 +82,35 @@ fn a_list_grows_until_the_heap_is_full() {
     }
 }
 
+/// Without scavenges all that lives may be in the young generation when the heap is almost full: each collection makes as
+/// much room as there is.
+#[test]
+fn a_heap_without_scavenges_is_full_after_few_collections() {
+    for young in [1 << 20, 20 << 20] {
+        let heap = Heap::builder()
+            .limit(32 << 20)
+            .young(young)
+            .generations(Generations::Never)
+            .workers(2)
+            .build()
+            .unwrap();
+        let shape = Structure {
+            references: 1,
+            bytes: 1000,
+        };
+        let node = heap.structure(shape).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let head = scope.null();
+            while append(scope, node, head, 0).is_ok() {}
+        });
+        let totals = mutator.totals();
+        assert!(totals.full_collections < 20, "{totals:?}");
+        let share = heap.used() as f64 / heap.limit() as f64;
+        assert!(share > 0.95, "{share}");
+    }
+}
+
 #[test]
 fn compressed_references_that_hardly_reach_leave_less_to_resize() {
     for old in OLD {

@@ -2,21 +2,15 @@
 //! `auto` decides by what the program does.
 
 use crate::random::Rng;
+use crate::setups::checked_under;
 use gleaner::{Generations, Heap, OldPolicy, References, Scope, Structure, Totals};
 
 const LIVE: usize = 20_000;
 
 /// Replaces objects at random so that each lives long, then makes such as die at once. Totals after each part.
 fn run(generations: Generations, references: References, old: OldPolicy) -> [Totals; 2] {
-    let heap = Heap::builder()
-        .limit(3 << 20)
-        .references(references)
-        .old(old)
+    let heap = checked_under((references, old), 3 << 20)
         .generations(generations)
-        .workers(2)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
         .build()
         .unwrap();
     let shape = Structure {

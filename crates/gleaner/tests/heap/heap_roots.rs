@@ -9,32 +9,23 @@ use gleaner::raw::{
     Address, Compressed, FIELDS, Fresh, HeapRootVisitor, NewObject, RootRange, RootRangeError,
     RootWidth, Shape, SlotFormat, TypeId, Value, Visitor, Wide,
 };
-use gleaner::{Heap, Mutator, OldPolicy, References, Structure};
+use gleaner::{Heap, Mutator, References, Structure};
+
+use crate::setups::{SETUPS, checked, checked_under};
 
 /// Slots of one task of a collection.
 const TASK: usize = 4096;
 
 /// Each heap in turn: a type of objects with a slot and a number.
 fn in_each_heap(body: impl Fn(&Heap, TypeId)) {
-    for references in [References::Wide, References::Compressed] {
-        for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
-            let heap = Heap::builder()
-                .limit(16 << 20)
-                .references(references)
-                .old(old)
-                .workers(3)
-                .crew(gleaner::Crew::All)
-                .verify(true)
-                .poison(true)
-                .build()
-                .unwrap();
-            let shape = Shape::Structure {
-                bytes: 24,
-                references: &[8],
-            };
-            let of = heap.register_raw(shape).unwrap();
-            body(&heap, of);
-        }
+    for setup in SETUPS {
+        let heap = checked_under(setup, 16 << 20).workers(3).build().unwrap();
+        let shape = Shape::Structure {
+            bytes: 24,
+            references: &[8],
+        };
+        let of = heap.register_raw(shape).unwrap();
+        body(&heap, of);
     }
 }
 
@@ -337,8 +328,7 @@ fn a_handle_keeps_what_was_set_last() {
 /// Collections of the young generation go by handles whose objects are old; one that is set is looked at again.
 #[test]
 fn an_old_handle_that_is_set_keeps_a_young_object() {
-    let heap = Heap::builder().limit(4 << 20).verify(true).poison(true);
-    let heap = heap.build().unwrap();
+    let heap = checked(4 << 20).build().unwrap();
     let of = heap.structure(Structure {
         references: 0,
         bytes: 8,

@@ -18,6 +18,7 @@ mod holes;
 mod immortal;
 mod large_garbage;
 mod limits;
+mod link_order;
 mod listeners;
 mod memory;
 mod places;
@@ -25,6 +26,9 @@ mod places;
 #[allow(dead_code, reason = "shared with the tests of another crate")]
 mod random;
 mod regions;
+#[path = "../harness/setups.rs"]
+#[allow(dead_code, reason = "shared with other tests")]
+mod setups;
 mod side_by_side;
 mod stops;
 mod threads;

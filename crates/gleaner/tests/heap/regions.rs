@@ -9,14 +9,10 @@ use gleaner::raw::{self, Address, Frame, Fresh, NewObject, Shape, TypeId, Value}
 use gleaner::{Builder, Heap, Mutator, Structure, Zeroing};
 
 use crate::again::path;
+use crate::setups::checked;
 
 fn builder() -> Builder {
-    Heap::builder()
-        .limit(8 << 20)
-        .workers(2)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
+    checked(8 << 20)
 }
 
 fn heap() -> Heap {

@@ -5,15 +5,11 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use gleaner::{Builder, Heap, Structure, Zeroing};
+use crate::setups::checked;
+use gleaner::{Builder, Structure, Zeroing};
 
 fn builder() -> Builder {
-    Heap::builder()
-        .limit(8 << 20)
-        .workers(2)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
+    checked(8 << 20)
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod shapes;
 
 use std::sync::atomic::Ordering;
 
+use crate::setups::{FORMATS, checked_under};
 use gleaner::raw::{self, Address, FIELDS, NewObject, Shape, Size, Trace, TypeId, Value};
 use gleaner::{Heap, Mutator, OldPolicy, References, TypeError};
 use shapes::{FIRST, Form, Fresh, KINDS, Shapes};
@@ -108,21 +109,13 @@ fn heap(references: References, stress: u32) -> Heap {
 }
 
 fn with_policy(references: References, stress: u32, old: OldPolicy) -> Heap {
-    Heap::builder()
-        .old(old)
-        .limit(6 << 20)
+    checked_under((references, old), 6 << 20)
         .young(1 << 20)
-        .references(references)
         .workers(3)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
         .stress(stress)
         .build()
         .unwrap()
 }
-
-const FORMATS: [References; 2] = [References::Wide, References::Compressed];
 
 fn chains(stress: u32, count: u64, rounds: usize) {
     let policies = [OldPolicy::MarkCompact, OldPolicy::MarkSweep];

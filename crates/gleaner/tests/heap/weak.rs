@@ -4,25 +4,13 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::random::Rng;
-use gleaner::{Ephemeron, Heap, Local, OldPolicy, References, Scope, Structure, Type, Weak};
+use crate::setups::{SETUPS, Setup, checked_under};
+use gleaner::{Ephemeron, Heap, Local, Scope, Structure, Type, Weak};
 
-const SETUPS: [(References, OldPolicy); 4] = [
-    (References::Wide, OldPolicy::MarkCompact),
-    (References::Compressed, OldPolicy::MarkCompact),
-    (References::Wide, OldPolicy::MarkSweep),
-    (References::Compressed, OldPolicy::MarkSweep),
-];
-
-fn heap((references, old): (References, OldPolicy), workers: usize) -> Heap {
-    Heap::builder()
-        .references(references)
-        .old(old)
-        .limit(8 << 20)
+fn heap(setup: Setup, workers: usize) -> Heap {
+    checked_under(setup, 8 << 20)
         .young(1 << 20)
         .workers(workers)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
         .build()
         .unwrap()
 }
@@ -31,6 +19,45 @@ const NODE: Structure = Structure {
     references: 2,
     bytes: 8,
 };
+
+/// A loop over many ephemerons needs no scope for each: the mutator has room for a few locals alone.
+#[test]
+fn keys_and_values_are_read_into_locals_that_exist() {
+    for setup in SETUPS {
+        let heap = checked_under(setup, 8 << 20).locals(64).build().unwrap();
+        let of = heap.structure(NODE).unwrap();
+        let list = heap.reference_array().unwrap();
+        heap.attach().unwrap().scope(|scope| {
+            let keys = scope.allocate_references(list, 200).unwrap();
+            let ephemerons: Vec<Ephemeron> = (0..200)
+                .map(|number| {
+                    scope.nested(|scope| {
+                        let (key, value) =
+                            (node(scope, of, number), node(scope, of, 1000 + number));
+                        scope.set(keys, number as usize, key).unwrap();
+                        scope.ephemeron(key, value).unwrap()
+                    })
+                })
+                .collect();
+            let (key, value) = (scope.null(), scope.null());
+            for (number, ephemeron) in ephemerons.iter().enumerate() {
+                scope.load_key(ephemeron, key);
+                scope.load_value(ephemeron, value);
+                assert_eq!(scope.read_u64(key, 0), number as u64);
+                assert_eq!(scope.read_u64(value, 0), 1000 + number as u64);
+            }
+            for local in [keys, key, value] {
+                scope.assign_null(local);
+            }
+            scope.collect(true);
+            for ephemeron in &ephemerons {
+                scope.load_key(ephemeron, key);
+                scope.load_value(ephemeron, value);
+                assert!(scope.is_null(key) && scope.is_null(value));
+            }
+        });
+    }
+}
 
 fn node<'s>(scope: &mut Scope<'s>, of: Type, number: u64) -> Local<'s> {
     let object = scope.allocate(of).unwrap();

@@ -1,19 +1,13 @@
 //! Weak references and ephemerons as objects: what collections look at is counted.
 
-use crate::random::Rng;
+use crate::link_order::Order;
+use crate::setups::{SETUPS, Setup};
 use gleaner::{
     Builder, EphemeronTable, Heap, Local, OldPolicy, OutOfMemory, References, Scope, Structure,
     Totals,
 };
 
-const SETUPS: [(References, OldPolicy); 4] = [
-    (References::Wide, OldPolicy::MarkCompact),
-    (References::Compressed, OldPolicy::MarkCompact),
-    (References::Wide, OldPolicy::MarkSweep),
-    (References::Compressed, OldPolicy::MarkSweep),
-];
-
-fn builder((references, old): (References, OldPolicy), workers: usize) -> Builder {
+fn builder((references, old): Setup, workers: usize) -> Builder {
     Heap::builder()
         .references(references)
         .old(old)
@@ -241,35 +235,30 @@ fn an_integer_as_a_key_keeps_its_value_and_a_null_key_does_not() {
     }
 }
 
-/// In which order the links of a chain lie, the first link being 0.
-#[derive(Clone, Copy, Debug)]
-enum Order {
-    Forward,
-    Backward,
-    Random,
-    Across,
-}
-
-const ORDERS: [Order; 4] = [
-    Order::Forward,
-    Order::Backward,
-    Order::Random,
-    Order::Across,
-];
-
-impl Order {
-    fn links(self, count: usize) -> Vec<usize> {
-        let mut links: Vec<usize> = (0..count).collect();
-        match self {
-            Order::Forward => {}
-            Order::Backward => links.reverse(),
-            Order::Random => {
-                let mut random = Rng::new(4);
-                (1..count).for_each(|index| links.swap(index, random.below(index + 1)));
-            }
-            Order::Across => links.sort_by_key(|link| (link % 4, link / 4)),
+#[test]
+fn an_integer_as_a_value_lasts_as_long_as_its_key() {
+    for setup in SETUPS {
+        for everything in [false, true] {
+            let heap = builder(setup, 1).verify(true).build().unwrap();
+            let table = heap.ephemeron_table().unwrap();
+            let of = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let pairs = scope.allocate_ephemeron_table(table, 2).unwrap();
+                let kept = scope.allocate(of).unwrap();
+                scope.nested(|scope| {
+                    let (dies, number) = (scope.allocate(of).unwrap(), scope.integer(-7).unwrap());
+                    for (place, key) in [kept, dies].into_iter().enumerate() {
+                        scope.set(pairs, 2 * place, key).unwrap();
+                        scope.set(pairs, 2 * place + 1, number).unwrap();
+                    }
+                });
+                scope.collect(everything);
+                let [key, value, other, gone] = [0, 1, 2, 3].map(|slot| scope.get(pairs, slot));
+                assert!(scope.same(key, kept) && scope.is_null(other) && scope.is_null(gone));
+                assert_eq!(scope.as_integer(value), Some(-7));
+            });
         }
-        links
     }
 }
 
@@ -328,7 +317,7 @@ fn looks_are_linear(
     count: usize,
 ) {
     let traces = 1 + u64::from(everything && setup.1 == OldPolicy::MarkSweep);
-    for order in ORDERS {
+    for order in Order::ALL {
         for apart in [false, true] {
             let heap = builder(setup, workers).young(192 << 20).build().unwrap();
             let table = heap.ephemeron_table().unwrap();

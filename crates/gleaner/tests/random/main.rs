@@ -12,6 +12,9 @@ mod random;
 #[path = "../replay/mod.rs"]
 mod replay;
 mod seeds;
+#[path = "../harness/setups.rs"]
+#[allow(dead_code, reason = "shared with other tests")]
+mod setups;
 #[path = "../harness/weak_graph.rs"]
 mod weak_graph;
 mod weak_slots;

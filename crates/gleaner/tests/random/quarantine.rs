@@ -6,26 +6,13 @@ use crate::again::path;
 use std::process::Command;
 
 use crate::programs::{Program, Types};
+use crate::setups::{SETUPS, Setup, checked_under};
 use gleaner::raw::{Address, Fresh, NewObject, Shape, TypeId, Value};
-use gleaner::{Builder, Heap, Mutator, OldPolicy, References};
+use gleaner::{Builder, Heap, Mutator};
 
-const SETUPS: [(References, OldPolicy); 4] = [
-    (References::Wide, OldPolicy::MarkCompact),
-    (References::Compressed, OldPolicy::MarkCompact),
-    (References::Wide, OldPolicy::MarkSweep),
-    (References::Compressed, OldPolicy::MarkSweep),
-];
-
-fn builder((references, old): (References, OldPolicy), quarantine: u32) -> Builder {
-    Heap::builder()
-        .references(references)
-        .old(old)
-        .limit(8 << 20)
+fn builder(setup: Setup, quarantine: u32) -> Builder {
+    checked_under(setup, 8 << 20)
         .young(1 << 20)
-        .workers(2)
-        .crew(gleaner::Crew::All)
-        .verify(true)
-        .poison(true)
         .quarantine(quarantine)
 }
 

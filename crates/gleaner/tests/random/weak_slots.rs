@@ -2,26 +2,14 @@
 //! under each old generation, with several workers, and with a collection at every few allocations.
 
 use crate::random::at_length;
+use crate::setups::{SETUPS, Setup, checked_under};
 use crate::weak_graph::{Done, run};
-use gleaner::{Builder, Crew, Heap, OldPolicy, References};
+use gleaner::Builder;
 
-const SETUPS: [(References, OldPolicy); 4] = [
-    (References::Wide, OldPolicy::MarkCompact),
-    (References::Compressed, OldPolicy::MarkCompact),
-    (References::Wide, OldPolicy::MarkSweep),
-    (References::Compressed, OldPolicy::MarkSweep),
-];
-
-fn builder((references, old): (References, OldPolicy), workers: usize) -> Builder {
-    Heap::builder()
-        .references(references)
-        .old(old)
-        .limit(16 << 20)
+fn builder(setup: Setup, workers: usize) -> Builder {
+    checked_under(setup, 16 << 20)
         .young(1 << 20)
         .workers(workers)
-        .crew(Crew::All)
-        .verify(true)
-        .poison(true)
 }
 
 /// Something of everything happened.

@@ -40,11 +40,10 @@ use super::nodes::segregated::Message;
 use super::roots::{Task, Tasks};
 use super::trace::derived::visit_base;
 use super::trace::{Item, Trace, WorkerState, scan_item};
-use super::waiting::{Keys, Nothing, Waiting, Watch};
-use super::weak::discovered::Entry;
-use super::weak::heap_trace::Objects;
+use super::waiting::{Keys, Nothing, Watch};
+use super::weak::heap_trace::HeapTrace;
 use super::weak::objects;
-use super::weak::{Liveness, Process, finalizing};
+use super::weak::{Liveness, Process};
 use super::{Scavenge, State};
 
 /// Bytes of a PLAB in the to-space.
@@ -675,37 +674,11 @@ impl<F: SlotFormat, W: Watch> Liveness for Copying<'_, F, W> {
     fn is_full(&self) -> bool {
         false
     }
-
-    fn is_young(&self, object: Address) -> bool {
-        self.heap.is_young(object)
-    }
-
-    fn look(&self, local: &mut WorkerState, entry: &Entry, waiting: Option<&Waiting>) {
-        objects::look(self, local, entry, waiting);
-    }
-
-    fn clear(&self, local: &mut WorkerState, entry: &Entry) {
-        objects::clear(self, local, entry);
-    }
-
-    fn sort_out(&self) -> (Option<Address>, usize) {
-        finalizing::sort_out(self)
-    }
-
-    fn revive(&self, local: &mut WorkerState, first: Option<Address>) {
-        finalizing::revive(self, local, first);
-    }
-
-    fn announce(&self, first: Option<Address>) {
-        finalizing::announce(self.heap, first);
-    }
-
-    fn settle_ephemerons(&self, local: &mut WorkerState, entry: &Entry) {
-        objects::settle(self, local, entry);
-    }
 }
 
-impl<F: SlotFormat, W: Watch> Objects<F> for Copying<'_, F, W> {
+impl<F: SlotFormat, W: Watch> HeapTrace for Copying<'_, F, W> {
+    type Format = F;
+
     fn heap(&self) -> &Scavenge<F> {
         self.heap
     }

@@ -184,11 +184,11 @@ proptest! {
 
     #[test]
     fn what_is_switched_on_was_advised(found in found()) {
-        let lines = commands(&found, &["a b".into()]);
+        let lines = commands(&found, "bin/gleaner".as_ref(), &["a b".into()]);
         let advised = found.pauses[OWN].as_ref().is_some_and(|pauses| pauses.advice.contains("--opt"));
         prop_assert_eq!(lines.contains("--against '' --opt initial-heap=26m -- 'a b'"), advised);
         prop_assert_eq!(
-            lines.contains("To use it:  gleaner exec -- 'a b'"),
+            lines.contains("To use it:  bin/gleaner exec -- 'a b'"),
             found.verdict() == Verdict::Faster
         );
     }

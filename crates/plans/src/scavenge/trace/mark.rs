@@ -19,12 +19,11 @@ use gleaner_spaces::precise::tenured::BlockBuffer;
 use crate::scavenge::memory::release::release;
 use crate::scavenge::roots::{Task, Tasks};
 use crate::scavenge::trace::{Item, Trace, WorkerState, scan_item};
-use crate::scavenge::waiting::{Keys, Nothing, Waiting, Watch};
+use crate::scavenge::waiting::{Keys, Nothing, Watch};
 use crate::scavenge::walk::Edge;
-use crate::scavenge::weak::discovered::Entry;
-use crate::scavenge::weak::heap_trace::Objects;
+use crate::scavenge::weak::heap_trace::HeapTrace;
 use crate::scavenge::weak::objects;
-use crate::scavenge::weak::{Liveness, Process, finalizing};
+use crate::scavenge::weak::{Liveness, Process};
 use crate::scavenge::{Scavenge, State};
 use crate::shared::record::Record;
 
@@ -109,37 +108,11 @@ impl<F: SlotFormat, W: Watch> Liveness for Marking<'_, F, W> {
     fn is_full(&self) -> bool {
         true
     }
-
-    fn is_young(&self, object: Address) -> bool {
-        self.heap.is_young(object)
-    }
-
-    fn look(&self, local: &mut WorkerState, entry: &Entry, waiting: Option<&Waiting>) {
-        objects::look(self, local, entry, waiting);
-    }
-
-    fn clear(&self, local: &mut WorkerState, entry: &Entry) {
-        objects::clear(self, local, entry);
-    }
-
-    fn sort_out(&self) -> (Option<Address>, usize) {
-        finalizing::sort_out(self)
-    }
-
-    fn revive(&self, local: &mut WorkerState, first: Option<Address>) {
-        finalizing::revive(self, local, first);
-    }
-
-    fn announce(&self, first: Option<Address>) {
-        finalizing::announce(self.heap, first);
-    }
-
-    fn settle_ephemerons(&self, local: &mut WorkerState, entry: &Entry) {
-        objects::settle(self, local, entry);
-    }
 }
 
-impl<F: SlotFormat, W: Watch> Objects<F> for Marking<'_, F, W> {
+impl<F: SlotFormat, W: Watch> HeapTrace for Marking<'_, F, W> {
+    type Format = F;
+
     fn heap(&self) -> &Scavenge<F> {
         self.heap
     }

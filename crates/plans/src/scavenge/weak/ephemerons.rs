@@ -17,7 +17,7 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 
 use super::discovered::Discovered;
-use super::liveness::{self, Liveness, goes_by, tasks_of};
+use super::liveness::{self, WeakTrace, goes_by, tasks_of};
 use super::process::Process;
 use crate::scavenge::handles::{Handles, chunk};
 use crate::scavenge::waiting::Waiting;
@@ -160,7 +160,7 @@ impl Ephemerons {
     }
 
     /// Whether key or value is young from now on.
-    fn settle_entry(&self, number: u32, trace: &dyn Liveness) -> bool {
+    fn settle_entry(&self, number: u32, trace: &dyn WeakTrace) -> bool {
         let Some(key) = self.handles.load(number).as_object() else {
             return false;
         };

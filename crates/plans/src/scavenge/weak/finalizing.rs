@@ -9,7 +9,7 @@ use gleaner_mem::slot::{SlotFormat, Value};
 
 use super::discovered::Entry;
 use super::finalizers::{List, State, Status};
-use super::heap_trace::Objects;
+use super::heap_trace::HeapTrace;
 use crate::scavenge::Scavenge;
 use crate::scavenge::trace::WorkerState;
 
@@ -298,7 +298,7 @@ pub enum Discovery {
 
 /// Leader, between phases: goes through the waiting finalizers that were reached. Those whose objects are dead, sorted, as a
 /// list by `NEXT`: the first, and how many.
-pub fn sort_out<F: SlotFormat>(trace: &impl Objects<F>) -> (Option<Address>, usize) {
+pub fn sort_out(trace: &impl HeapTrace) -> (Option<Address>, usize) {
     let heap = trace.heap();
     let finalizers = &heap.weak.finalizer_objects;
     let (mut batch, mut count) = (None, 0);
@@ -312,7 +312,7 @@ pub fn sort_out<F: SlotFormat>(trace: &impl Objects<F>) -> (Option<Address>, usi
                 return;
             };
             if let Some(place) = trace.place(object) {
-                if place != object || trace.is_young(place) {
+                if place != object || heap.is_young(place) {
                     heap.store_of(finalizer, OBJECT, Some(place));
                 }
                 return;
@@ -331,11 +331,7 @@ pub fn sort_out<F: SlotFormat>(trace: &impl Objects<F>) -> (Option<Address>, usi
 }
 
 /// A worker: makes the objects of finalizers live that became ready, from the first of their list on.
-pub fn revive<F: SlotFormat>(
-    trace: &impl Objects<F>,
-    local: &mut WorkerState,
-    first: Option<Address>,
-) {
+pub fn revive(trace: &impl HeapTrace, local: &mut WorkerState, first: Option<Address>) {
     let heap = trace.heap();
     let mut next = first;
     while let Some(finalizer) = next {

@@ -1,4 +1,4 @@
-//! What a trace knows of objects, and what it does with their weak slots.
+//! What a trace knows of objects, and what it does with weak slots and finalizers.
 
 use gleaner_mem::Address;
 
@@ -13,10 +13,14 @@ pub trait Liveness: Trace {
     fn place(&self, object: Address) -> Option<Address>;
     /// Whether the trace found out what is dead among old objects, too.
     fn is_full(&self) -> bool;
-    /// Whether an object is young, where it is from now on.
-    fn is_young(&self, object: Address) -> bool;
     /// Makes an object live, and says where it is.
     fn keep(&self, local: &mut WorkerState, object: Address) -> Address;
+}
+
+/// What a trace does with what is weak, whatever slots its heap has.
+pub trait WeakTrace: Liveness {
+    /// Whether an object is young, where it is from now on.
+    fn is_young(&self, object: Address) -> bool;
     /// Makes the values of an entry's ephemerons live as far as their keys do; the others wait, if there is a table for
     /// that.
     fn look(&self, local: &mut WorkerState, entry: &Entry, waiting: Option<&Waiting>);

@@ -18,6 +18,7 @@
 //! - An entry of the finalizers is waiting or ready, as its second slot says. Ready ones are roots, and form a list in
 //!   the order in which they became ready.
 
+mod decisions;
 pub mod discovered;
 mod ephemerons;
 pub mod finalizers;
@@ -39,7 +40,7 @@ use discovered::{Discovered, Filling};
 use ephemerons::Ephemerons;
 use finalizers::Finalizers;
 use handles::Handles;
-pub use liveness::Liveness;
+pub use liveness::{Liveness, WeakTrace};
 use liveness::{goes_by, tasks_of};
 pub use process::Process;
 

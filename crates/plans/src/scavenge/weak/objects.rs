@@ -12,7 +12,7 @@ use gleaner_mem::slot::{SlotFormat, Value};
 
 use super::discovered::Entry;
 use super::finalizing::{self, Discovery};
-use super::heap_trace::Objects;
+use super::heap_trace::HeapTrace;
 use super::liveness;
 use super::waiting::Waiting;
 use crate::scavenge::Scavenge;
@@ -22,8 +22,8 @@ use crate::scavenge::trace::WorkerState;
 /// their weak slots. Ephemerons are looked at if they `wait` somewhere. `strong` scans a slot as a strong one.
 #[cold]
 #[inline(never)]
-pub fn discover<F: SlotFormat>(
-    trace: &impl Objects<F>,
+pub fn discover(
+    trace: &impl HeapTrace,
     local: &mut WorkerState,
     object: Address,
     elements: core::ops::Range<u32>,
@@ -53,7 +53,7 @@ pub fn discover<F: SlotFormat>(
             heap.model.ephemerons(header, &entry.elements)
         };
         if waiting.is_some() {
-            trace.look(local, &entry, waiting);
+            look(trace, local, &entry, waiting);
         }
     }
 }
@@ -78,8 +78,8 @@ fn load<F: SlotFormat>(heap: &Scavenge<F>, slot: Address) -> Value {
 
 /// The slot holds `was`, and is to refer to `place`, or to nothing.
 #[inline(always)]
-fn store<F: SlotFormat>(
-    trace: &impl Objects<F>,
+fn store<T: HeapTrace>(
+    trace: &T,
     slot: Address,
     (was, place): (Address, Option<Address>),
     needs_cards: bool,
@@ -88,16 +88,16 @@ fn store<F: SlotFormat>(
     if place != Some(was) {
         let value = place.map_or(Value::NULL, Value::reference);
         // SAFETY: a slot of an object that was reached, in a stopped world.
-        unsafe { F::store(slot, heap.model.base, value) };
+        unsafe { T::Format::store(slot, heap.model.base, value) };
     }
     if needs_cards && place.is_some_and(|place| heap.is_young(place)) {
         heap.cards.dirty(slot);
     }
 }
 
-/// [`Liveness::look`](super::Liveness::look).
-pub fn look<F: SlotFormat>(
-    trace: &impl Objects<F>,
+/// [`WeakTrace::look`](super::WeakTrace::look).
+pub fn look(
+    trace: &impl HeapTrace,
     local: &mut WorkerState,
     entry: &Entry,
     waiting: Option<&Waiting>,
@@ -119,8 +119,8 @@ pub fn look<F: SlotFormat>(
     });
 }
 
-/// [`Liveness::clear`](super::Liveness::clear).
-pub fn clear<F: SlotFormat>(trace: &impl Objects<F>, local: &mut WorkerState, entry: &Entry) {
+/// [`WeakTrace::clear`](super::WeakTrace::clear).
+pub fn clear(trace: &impl HeapTrace, local: &mut WorkerState, entry: &Entry) {
     let heap = trace.heap();
     let needs_cards = trace.needs_cards(entry.object);
     visit(heap, entry, |weak| {
@@ -132,8 +132,8 @@ pub fn clear<F: SlotFormat>(trace: &impl Objects<F>, local: &mut WorkerState, en
     });
 }
 
-/// [`Liveness::settle_ephemerons`](super::Liveness::settle_ephemerons).
-pub fn settle<F: SlotFormat>(trace: &impl Objects<F>, local: &mut WorkerState, entry: &Entry) {
+/// [`WeakTrace::settle_ephemerons`](super::WeakTrace::settle_ephemerons).
+pub fn settle<T: HeapTrace>(trace: &T, local: &mut WorkerState, entry: &Entry) {
     let heap = trace.heap();
     let needs_cards = trace.needs_cards(entry.object);
     visit(heap, entry, |weak| {
@@ -156,7 +156,7 @@ pub fn settle<F: SlotFormat>(trace: &impl Objects<F>, local: &mut WorkerState, e
             }
             // SAFETY: a slot of an object that was reached, in a stopped world.
             None if !key_lives && !held.is_null() => unsafe {
-                F::store(value, heap.model.base, Value::NULL);
+                T::Format::store(value, heap.model.base, Value::NULL);
             },
             None => {}
         }

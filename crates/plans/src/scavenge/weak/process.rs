@@ -4,7 +4,7 @@ use core::mem;
 
 use gleaner_work::Crew;
 
-use super::liveness::Liveness;
+use super::liveness::WeakTrace;
 use super::waiting::Waiting;
 use crate::scavenge::trace::{Engine, WithTasks, WorkerState};
 
@@ -17,7 +17,7 @@ pub struct Process<'a> {
     /// How many take part.
     pub workers: usize,
     /// What was traced.
-    pub trace: &'a dyn Liveness,
+    pub trace: &'a dyn WeakTrace,
     /// Where ephemerons wait for their keys, if there is memory for that. The trace looks keys up there.
     pub waiting: Option<&'a Waiting>,
     /// Entries of that below this number were looked at once more.
@@ -29,7 +29,7 @@ impl Process<'_> {
     pub(super) fn tasks(
         &mut self,
         count: usize,
-        task: &(dyn Fn(&dyn Liveness, &mut WorkerState, usize) + Sync),
+        task: &(dyn Fn(&dyn WeakTrace, &mut WorkerState, usize) + Sync),
     ) {
         if count > 0 {
             let trace = self.trace;
