@@ -402,6 +402,22 @@ test-commands-long: build $(LAB_VENV)/made
 test-capi: build
 	tests/capi/run.sh
 
+# The native door for small programs (docs/embedding.md, "A small program"): without 4-byte references, and optimised for
+# size. The compiler that builds the project links the standard library as it is. A nightly one compiles it as well, which
+# leaves out what prints backtraces.
+EMBED := build $(CARGO_FLAGS) --profile embed -p gleaner-capi --no-default-features
+EMBED_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+.PHONY: embed embed-stable test-embed
+embed-stable:
+	$(CARGO) $(EMBED)
+
+embed:
+	RUSTFLAGS="-C force-unwind-tables=no" $(CARGO) +nightly $(EMBED) --target $(EMBED_HOST) \
+		-Z build-std=std,panic_abort -Z build-std-features=optimize_for_size
+
+test-embed: embed embed-stable
+	tests/capi/small.sh target/$(EMBED_HOST)/embed/libgleaner_capi.a 500000 target/embed/libgleaner_capi.a 800000
+
 # What is installed: manual pages, completion, the Debian package in a root of its own.
 .PHONY: test-package
 test-package: build
@@ -628,6 +644,9 @@ help:
 #|                  same PREFIX removes them, and the directories that were made
 #|   make deb       target/debian/gleaner_VERSION_amd64.deb, a package of the same
 #|                  for Debian 12 (docs/install.md)
+#|   make embed     a small libgleaner_capi.a for small programs; needs a nightly
+#|                  compiler; embed-stable does not, and makes it larger
+#|                  (docs/embedding.md)
 #|   target/release/gleaner exec -- guile script.scm
 #|
 #| Work on it (HACKING.md tells which one finds what)
@@ -671,6 +690,8 @@ help:
 #|                          that take long, too
 #|   make test-capi         gleaner.h from C and C++, the example Lisp, and what
 #|                          make install leaves, by pkg-config
+#|   make test-embed        how large a small program is with the libraries of make embed
+#|                          and make embed-stable; needs a nightly compiler
 #|   make test-package      the Debian package, manual pages and completion
 #|   make test-qemu         what the kernel does on machines with several memory nodes,
 #|                          in QEMU; test-qemu-long: on others, one with 8 nodes and 48

@@ -6,9 +6,14 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use gleaner_mem::slot::{Compressed, Wide};
-use gleaner_plans::scavenge::Scavenge;
+use gleaner_base::options::References;
+#[cfg(feature = "compressed")]
+use gleaner_mem::slot::Compressed;
+use gleaner_mem::slot::Wide;
+use gleaner_plans::scavenge::{Config, Scavenge};
+use gleaner_work::crew::Crew;
 
+use crate::build_error::BuildError;
 use crate::crew::Helpers;
 use crate::listeners::Listeners;
 use crate::wanted::Wanted;
@@ -51,10 +56,39 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// The heap behind its handles: either slot format.
+/// The heap behind its handles: either slot format. A library without feature `compressed` has one collector only.
 pub(crate) enum Kind {
     Wide(Box<Scavenge<Wide>>),
+    #[cfg(feature = "compressed")]
     Compressed(Box<Scavenge<Compressed>>),
+}
+
+impl Kind {
+    pub(crate) fn new(
+        references: References,
+        config: Config,
+        crew: &'static Crew,
+    ) -> Result<Kind, BuildError> {
+        match references {
+            References::Wide => Ok(Kind::Wide(Scavenge::new(config, crew)?)),
+            #[cfg(feature = "compressed")]
+            References::Compressed => Ok(Kind::Compressed(Scavenge::new(config, crew)?)),
+            #[cfg(not(feature = "compressed"))]
+            References::Compressed => Err(BuildError::Option(
+                "refs=compressed: the library was built without feature compressed, so its slots have 8 bytes; build it \
+                 with that feature, or set refs=wide"
+                    .into(),
+            )),
+        }
+    }
+
+    pub(crate) fn references(&self) -> References {
+        match self {
+            Kind::Wide(_) => References::Wide,
+            #[cfg(feature = "compressed")]
+            Kind::Compressed(_) => References::Compressed,
+        }
+    }
 }
 
 /// Runs the same code on either kind.
@@ -62,6 +96,7 @@ macro_rules! with_heap {
     ($kind:expr, $heap:ident => $body:expr) => {
         match $kind {
             $crate::body::Kind::Wide($heap) => $body,
+            #[cfg(feature = "compressed")]
             $crate::body::Kind::Compressed($heap) => $body,
         }
     };

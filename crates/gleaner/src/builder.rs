@@ -307,13 +307,13 @@ impl Builder {
         if options.fault != FaultPlan::NONE {
             options.fault.arm();
         }
-        Ok(Heap::create(
+        Heap::create(
             Config::new(options, Topology::of(options.topology)),
             options.refs,
             log,
             *unknown_layout,
             self.factory.clone(),
-        )?)
+        )
     }
 
     /// Refuses what a method set and the option of that name does not accept: its text is read as if it were written.

@@ -34,6 +34,7 @@
 //! A compiler checks each field whose type is an enum first. If it does not know the value, it calls the functions of the
 //! raw layer instead. All numbers hold as long as the heap does.
 
+use gleaner_base::options::References;
 use gleaner_mem::Address;
 use gleaner_mem::cards::{CARD_SHIFT, DIRTY};
 use gleaner_mem::header::{SPINE, TYPE_SHIFT, VERSION};
@@ -42,7 +43,7 @@ use gleaner_mem::spine::TAINT;
 use gleaner_plans::scavenge::LARGE_BYTES;
 use gleaner_plans::scavenge::mutator::offsets;
 
-use crate::body::{Kind, with_heap};
+use crate::body::with_heap;
 use crate::heap::Heap;
 
 /// What a store has to do beside storing.
@@ -173,9 +174,9 @@ impl Heap {
         } else {
             Arrays::Contiguous
         };
-        let (slot_shift, slot_base): (u32, Address) = match &self.shared.kind {
-            Kind::Wide(_) => (0, Address::NULL),
-            Kind::Compressed(_) => (2, base),
+        let (slot_shift, slot_base): (u32, Address) = match self.references() {
+            References::Wide => (0, Address::NULL),
+            References::Compressed => (2, base),
         };
         FastPaths {
             version: VERSION,

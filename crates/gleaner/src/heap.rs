@@ -15,12 +15,13 @@ use gleaner_os::numa::Refusal;
 use gleaner_os::output::Fd;
 use gleaner_os::refusal::Limit;
 use gleaner_plans::scavenge::locality::Sums as Locality;
-use gleaner_plans::scavenge::{Config, CreateError, Scavenge, Totals};
+use gleaner_plans::scavenge::{Config, CreateError, Totals};
 use gleaner_plans::shared::log_ends;
 use gleaner_plans::shared::snapshot::Snapshots;
 use gleaner_work::Synchronisation;
 
 use crate::body::{Body, Kind, Shared, with_heap};
+use crate::build_error::BuildError;
 use crate::crew::Helpers;
 use crate::fields::{Fields, Slots};
 use crate::listeners::{Collection, Listeners};
@@ -123,12 +124,9 @@ impl Heap {
         log: Option<File>,
         unknown_layout: Option<&'static str>,
         factory: Factory,
-    ) -> Result<Heap, CreateError> {
+    ) -> Result<Heap, BuildError> {
         let helpers = Helpers::new(&config, &factory);
-        let mut kind = match references {
-            References::Wide => Kind::Wide(Scavenge::new(config, helpers.crew())?),
-            References::Compressed => Kind::Compressed(Scavenge::new(config, helpers.crew())?),
-        };
+        let mut kind = Kind::new(references, config, helpers.crew())?;
         let number = HEAPS.fetch_add(1, Ordering::Relaxed);
         if let Some(log) = &log {
             let mut log = Some(LogFile::new(Fd(log.as_raw_fd())));
@@ -189,7 +187,7 @@ impl Heap {
         })));
         body.zeroers.start();
         if !fork::add(&body) {
-            return Err(CreateError::Memory("its fork handlers", Limit::Other));
+            return Err(CreateError::Memory("its fork handlers", Limit::Other).into());
         }
         Ok(Heap {
             shared: Arc::new(Shared(body)),
@@ -437,10 +435,7 @@ impl Heap {
 
     /// The width of references in objects.
     pub fn references(&self) -> References {
-        match &self.shared.kind {
-            Kind::Wide(_) => References::Wide,
-            Kind::Compressed(_) => References::Compressed,
-        }
+        self.shared.kind.references()
     }
 
     /// How arrays are cut: the number of bytes of an array that lie in its spine, and the number of bytes of an

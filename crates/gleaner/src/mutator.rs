@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use gleaner_base::options::References;
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
 use gleaner_mem::types::TypeTable;
@@ -19,7 +20,7 @@ use gleaner_plans::scavenge::report::ArrayReport;
 use gleaner_plans::scavenge::stop::whereabouts::Passage;
 use gleaner_plans::scavenge::walk::Found;
 
-use crate::body::{BodyOfMutator, Kind, OutOfMemory, Shared, with_heap};
+use crate::body::{BodyOfMutator, OutOfMemory, Shared, with_heap};
 use crate::heap::Heap;
 use crate::local::Local;
 use crate::members::{self, Callback, Member, Runs};
@@ -114,7 +115,7 @@ impl Mutator {
             types: with_heap!(&shared.kind, heap => NonNull::from(&heap.model.types)),
             first_local: of_plan.first_local(),
             locals_bytes: of_plan.locals_end.offset_from(of_plan.first_local()),
-            compressed: matches!(shared.kind, Kind::Compressed(_)),
+            compressed: shared.kind.references() == References::Compressed,
             // SAFETY: the mutator has a reference that is counted until it is dropped.
             shared: unsafe { BodyOfMutator::new(&counted) },
             counted,

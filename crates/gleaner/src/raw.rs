@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use gleaner_base::options::References;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::header;
 use gleaner_plans::scavenge::collect::Extent;
@@ -40,7 +41,7 @@ pub use gleaner_plans::scavenge::mutator::{
 
 use gleaner_plans::scavenge::walk::Found;
 
-use crate::body::{Kind, with_heap};
+use crate::body::with_heap;
 use crate::handle::{Ephemeron, Handle, Weak};
 use crate::heap::Heap;
 use crate::local::Local;
@@ -370,9 +371,9 @@ impl Mutator {
 
     /// Whether a slot of this heap can hold an immediate of this number.
     pub fn fits(&self, number: i64) -> bool {
-        match &self.shared.kind {
-            Kind::Wide(_) => Wide::fits(number),
-            Kind::Compressed(_) => Compressed::fits(number),
+        match self.shared.kind.references() {
+            References::Wide => Wide::fits(number),
+            References::Compressed => Compressed::fits(number),
         }
     }
 
