@@ -185,7 +185,7 @@ option_table! {
     /// How many threads mark in parallel.
     markers: u32 = 0, "markers", User, Libgc, None, number(0, 64, "as many as pay, at most 16");
     /// The most threads that collect together. They copy, mark and update references.
-    workers: u32 = 0, "workers", User, Precise, None, number(0, 64, "one per processor, at most 16");
+    workers: u32 = 0, "workers", User, Precise, None, number(0, 64, "one per processor and MB of the limit, at most 16");
     /// How many of the workers take part in a collection: as many as pay, which the heap finds out, or all.
     crew: Crew = Crew::Auto, "crew", User, Precise, Some("OOPSLA 2012, section 4.6"), Accepted::Choice(Crew::NAMES);
     /// How a precise heap is collected: `naps` places its memory on memory nodes, `scavenge` leaves that to the system.

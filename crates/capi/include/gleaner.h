@@ -171,7 +171,7 @@ struct gleaner_options {
                          MB. With option resize=off it keeps its size, and the
                          default is a third of the limit */
     uint32_t workers; /* most threads that collect; default: one for each
-                         processor, up to 16 */
+                         processor and each MB of the limit, up to 16 */
     uint32_t tlab;    /* bytes of a mutator's buffer; default: 32 KB */
     uint32_t stress;  /* testing: collects at every n-th allocation */
     bool compressed;  /* slots of 4 bytes; see above */
@@ -691,8 +691,9 @@ void *gleaner_allocate_array_pinned(gleaner_mutator *mutator, gleaner_type type,
 
    Each immortal array takes a place in the heap's table of handles, but
    gleaner_heap_free does not wait for it. The table has some four million
-   places in a large heap; in a small heap it may take a quarter of the heap's
-   bytes. The answer is NULL when the heap or the table is full. */
+   places in a large heap; in one of less than 32 MB it has one place for each
+   8 bytes of the limit. The answer is NULL when the heap or the table is
+   full. */
 void *gleaner_allocate_array_immortal(gleaner_mutator *mutator,
                                       gleaner_type type, uint32_t length,
                                       size_t element_bytes);

@@ -131,7 +131,7 @@ impl Builder {
     }
 
     /// The most threads that collect, including the thread that asks for a collection. By default there is one for each
-    /// processor, and at most 16. Option `workers`.
+    /// processor and each MB of the limit, and at most 16. Option `workers`.
     pub fn workers(mut self, workers: usize) -> Self {
         self.options.workers = workers.try_into().unwrap_or(u32::MAX);
         self

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use gleaner::Heap;
+use gleaner::{Heap, References};
 
 unsafe extern "C" {
     fn setrlimit(which: i32, limit: &[u64; 2]) -> i32;
@@ -35,15 +35,34 @@ fn alone(name: &str, body: impl FnOnce()) {
 }
 
 #[test]
-fn a_heap_of_1_mb_has_tables_of_a_few() {
-    alone("a_heap_of_1_mb_has_tables_of_a_few", || {
-        let before = count("VmSize");
-        let heap = Heap::builder().limit(1 << 20).workers(1).build().unwrap();
-        let mutator = heap.attach().unwrap();
-        let more = count("VmSize") - before;
-        assert!(more < 64 << 20, "{} KB", more >> 10);
-        drop(mutator);
+fn a_heap_of_1_mb_takes_less_than_32_mb_of_addresses() {
+    alone("a_heap_of_1_mb_takes_less_than_32_mb_of_addresses", || {
+        for references in [References::Wide, References::Compressed] {
+            let before = count("VmSize");
+            let builder = Heap::builder().limit(1 << 20).references(references);
+            let heap = builder.build().unwrap();
+            let mutator = heap.attach().unwrap();
+            let more = count("VmSize") - before;
+            println!("{references:?}: {} KB", more >> 10);
+            assert!(more < 32 << 20, "{references:?}: {} KB", more >> 10);
+            drop(mutator);
+        }
     });
+}
+
+#[test]
+fn a_heap_of_1_mb_has_a_type_for_each_of_its_smallest_objects() {
+    let heap = Heap::builder().limit(1 << 20).workers(1).build().unwrap();
+    let made = (0..1 << 20).take_while(|_| heap.array(gleaner::Elements::Bytes).is_ok());
+    // Two are the collector's own.
+    assert_eq!(made.count(), (1 << 20) / 16 - 2);
+    let refused = heap.array(gleaner::Elements::Bytes).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("one for each 16 bytes of its limit"),
+        "{refused}"
+    );
 }
 
 #[test]

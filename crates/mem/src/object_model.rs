@@ -23,7 +23,9 @@ use crate::slot::SlotFormat;
 use crate::spine::Pieces;
 pub use crate::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 use crate::types::{GAP, PRIMITIVES, REFERENCES, Record, STRUCTURE, TAILED, TRACED, Traced, WEAK};
-pub use crate::types::{MOST_STRUCTURE_BYTES, MOST_TYPES, Shape, TypeError, TypeId, TypeTable};
+pub use crate::types::{
+    MOST_STRUCTURE_BYTES, MOST_TYPES, Shape, TypeError, TypeId, TypeTable, most_types,
+};
 pub use crate::weak_slots::{Slots, WeakSlot};
 
 /// Makes the `bytes` bytes from `start`, a multiple of 8 and not 0, into fillers.

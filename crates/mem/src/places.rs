@@ -208,11 +208,12 @@ mod tests {
     use crate::header::Header;
     use crate::object_model::{Shape, element};
     use crate::slot::{Compressed, SlotFormat, Wide};
+    use crate::types::MOST_TYPES;
 
     #[test]
     fn offsets_of_fields_end_with_the_object() {
         fn offsets<F: SlotFormat>() {
-            let types = TypeTable::new().unwrap();
+            let types = TypeTable::new(MOST_TYPES).unwrap();
             let (slot, mut place) = (F::BYTES as u32, [0u64; 8]);
             let object = Address::of(&raw mut place);
             let is = |shape, length: u32| {

@@ -24,8 +24,14 @@ use crate::type_data::TypeData;
 use crate::type_names::TypeNames;
 use crate::weak_slots::{Slots, WeakParts};
 
-/// How many types a heap can have. The header has room for 2^24; the table is mapped in one piece.
+/// How many types a heap can have, if it is not small ([`most_types`]). The header has room for 2^24; the table is mapped in
+/// one piece.
 pub const MOST_TYPES: usize = 1 << 18;
+
+/// How many types a heap with this limit can have: one for each of the smallest objects. A small heap has a small table.
+pub fn most_types(limit: usize) -> usize {
+    (limit / LEAST_BYTES).clamp(2, MOST_TYPES)
+}
 
 /// The number of a type: at most 24 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -114,7 +120,7 @@ pub enum TypeError {
     Element(u32),
     /// Elements of this many bytes behind a head.
     Tail(usize),
-    /// There are [`MOST_TYPES`] types, or the system gives no more memory.
+    /// The heap has as many types as it can have ([`most_types`]), or the system gives no more memory.
     Full,
     /// The heap has slots of this many bytes, and the program was compiled for others.
     Slots(usize),
@@ -148,7 +154,8 @@ impl fmt::Display for TypeError {
             ),
             TypeError::Full => write!(
                 out,
-                "no room for another type: a heap can have {MOST_TYPES}"
+                "no room for another type: a heap can have {MOST_TYPES}, and one for each {LEAST_BYTES} bytes of its limit \
+                 if that is less"
             ),
             TypeError::Slots(bytes) => write!(
                 out,
@@ -314,9 +321,9 @@ unsafe impl Sync for TypeTable {}
 unsafe impl Send for TypeTable {}
 
 impl TypeTable {
-    /// A table with the collector's own types; `None` when the system gives no memory.
-    pub fn new() -> Option<TypeTable> {
-        let mut memory = Growing::new(MOST_TYPES * size_of::<Record>())?;
+    /// A table with the collector's own types, for `most` types in all; `None` when the system gives no memory.
+    pub fn new(most: usize) -> Option<TypeTable> {
+        let mut memory = Growing::new(most * size_of::<Record>())?;
         if !memory.grow_to(2 * size_of::<Record>()) {
             return None;
         }
@@ -325,9 +332,9 @@ impl TypeTable {
             count: AtomicU32::new(2),
             registering: RawLock::new(),
             memory: UnsafeCell::new(memory),
-            data: TypeData::new(MOST_TYPES)?,
+            data: TypeData::new(most)?,
             unregistered: UnsafeCell::new(Vec::new()),
-            names: TypeNames::new(MOST_TYPES)?,
+            names: TypeNames::new(most)?,
         };
         let own = [(TypeId::GAP, GAP), (TypeId::FILLER, PRIMITIVES)];
         for (id, shape) in own {
@@ -627,7 +634,7 @@ mod tests {
 
     #[test]
     fn wrong_types_are_refused_with_the_reason() {
-        let table = TypeTable::new().unwrap();
+        let table = TypeTable::new(MOST_TYPES).unwrap();
         let structure =
             |bytes, references| table.register(Shape::Structure { bytes, references }, 8);
         assert_eq!(structure(8, &[]), Err(TypeError::Size(8)));
@@ -659,7 +666,7 @@ mod tests {
 
     #[test]
     fn numbers_of_types_that_are_gone_are_used_again() {
-        let table = TypeTable::new().unwrap();
+        let table = TypeTable::new(MOST_TYPES).unwrap();
         let structure = |references| {
             let shape = Shape::Structure {
                 bytes: 32,
@@ -687,7 +694,7 @@ mod tests {
 
     #[test]
     fn each_type_has_a_word_of_the_embedders() {
-        let table = TypeTable::new().unwrap();
+        let table = TypeTable::new(MOST_TYPES).unwrap();
         let types: std::vec::Vec<TypeId> = (0..20_000)
             .map(|_| table.register(Shape::References, 8).unwrap())
             .collect();

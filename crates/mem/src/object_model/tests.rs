@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 fn model<F: SlotFormat>() -> ObjectModel<F> {
     ObjectModel::new(
-        TypeTable::new().unwrap(),
+        TypeTable::new(MOST_TYPES).unwrap(),
         Address::new(0x1000),
         Pieces::WHOLE,
     )

@@ -95,7 +95,9 @@ impl Config {
             limit => limit,
         };
         let workers = match options.workers {
-            0 => topology.processors.clamp(1, MOST_WORKERS_UNASKED),
+            0 => {
+                (topology.processors.min(limit / LIMIT_OF_A_WORKER)).clamp(1, MOST_WORKERS_UNASKED)
+            }
             workers => workers as usize,
         };
         let mut options = *options;
@@ -174,6 +176,9 @@ fn cut(pages: Pages, topology: &Topology) -> Cut {
 const MOST_UNASKED: usize = 8 << 30;
 /// The most workers that a heap has whose options do not say how many.
 const MOST_WORKERS_UNASKED: usize = 16;
+/// Such a heap has no more workers than its limit has of these: the stack of a worker takes twice as many addresses, and
+/// a smaller heap has no work for more.
+const LIMIT_OF_A_WORKER: usize = 1 << 20;
 
 /// Why a heap cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -309,14 +314,18 @@ mod tests {
     }
 
     #[test]
-    fn each_processor_of_the_machine_has_a_worker_unless_a_number_is_given() {
-        let workers = |workers, topology| {
+    fn each_processor_of_the_machine_has_a_worker_unless_a_number_is_given_or_the_heap_is_small() {
+        let of_limit = |heap_limit, workers, topology| {
             let mut options = Options::DEFAULT;
-            options.workers = workers;
+            (options.heap_limit, options.workers) = (heap_limit, workers);
             Config::new(&options, topology).workers
         };
+        let workers = |workers, topology| of_limit(1 << 30, workers, topology);
         assert_eq!(workers(0, Topology::synthetic(2, 3)), 6);
         assert_eq!(workers(0, Topology::synthetic(8, 64)), 16);
         assert_eq!(workers(9, Topology::synthetic(2, 3)), 9);
+        assert_eq!(of_limit(1 << 20, 0, Topology::synthetic(2, 3)), 1);
+        assert_eq!(of_limit(5 << 20, 0, Topology::synthetic(2, 3)), 5);
+        assert_eq!(of_limit(1 << 20, 9, Topology::synthetic(2, 3)), 9);
     }
 }

@@ -8,7 +8,7 @@ use gleaner_base::sync::{AtomicU64, AtomicUsize};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
 use gleaner_mem::object_bits::BitTables;
-use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, TypeTable};
+use gleaner_mem::object_model::{LEAST_BYTES, ObjectModel, TypeTable, most_types};
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::spine::Pieces;
 use gleaner_os::memory::{Access, NotMapped};
@@ -117,7 +117,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let locality =
             Locality::new(&config, base, span).map_err(|()| need("its pages' nodes")())?;
         let sums = locality::no_sums(locality.as_ref());
-        let types = TypeTable::new().ok_or_else(need("its types"))?;
+        let types = TypeTable::new(most_types(config.limit)).ok_or_else(need("its types"))?;
         let engine = engine_of::<F>(&config, &pieces)?;
         let most_handles = handles::most_handles(config.limit);
         let constants = BumpRegion::new(begins(Kind::Constants), sizes.constants);

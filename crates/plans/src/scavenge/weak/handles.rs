@@ -41,9 +41,9 @@ const FREE: u32 = NONE - 1;
 /// Bytes of a slot: 8, but in a model, where the atomic that a slot is read as is larger.
 const SLOT_BYTES: usize = size_of::<AtomicU64>();
 
-/// How many handles a table can have in a heap with this limit: several for each of the smallest objects.
+/// How many handles a table can have in a heap with this limit: two for each of the smallest objects.
 pub fn most_handles(limit: usize) -> usize {
-    (limit / 4).clamp(TASK_HANDLES, MOST_HANDLES)
+    (limit / 8).clamp(TASK_HANDLES, MOST_HANDLES)
 }
 
 struct Lists {
