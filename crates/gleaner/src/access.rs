@@ -201,18 +201,8 @@ impl<'s> Scope<'s> {
     #[inline]
     pub fn length(&self, array: Local<'_, impl Holds>) -> u32 {
         let object = self.object(array);
-        let has_length = self.shape(object, |shape| {
-            matches!(
-                shape,
-                Some(
-                    Shape::References
-                        | Shape::Primitives { .. }
-                        | Shape::Tailed { .. }
-                        | Shape::Weak { element: 1.., .. }
-                )
-            )
-        });
-        if !has_length {
+        // SAFETY: a local refers to a valid object.
+        if !unsafe { self.shared().types().has_length(object) } {
             self.no_length(object);
         }
         // SAFETY: an object with a length.

@@ -113,8 +113,9 @@ impl<'s> Scope<'s> {
             if self.shared().is_cut(object) {
                 self.shared().write_fresh(object, bytes);
             } else {
-                let first = object.add(elements::fresh_offset());
-                write(first, bytes, object.add(total));
+                // Behind the last element the last granule is zero: `Fresh::Unwritten` leaves it so.
+                let first = object.add(elements::fresh_offset()).ptr::<u8>();
+                first.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             }
         };
         // SAFETY: nothing is said of the object.

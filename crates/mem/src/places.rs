@@ -11,7 +11,7 @@ use gleaner_base::sync::Ordering;
 use crate::Address;
 use crate::header;
 use crate::object_layout::{ELEMENTS, GRANULE, LENGTH};
-use crate::types::{PRIMITIVES, REFERENCES, Record, STRUCTURE, TAILED, TypeTable};
+use crate::types::{PRIMITIVES, REFERENCES, Record, STRUCTURE, TAILED, TypeTable, WEAK};
 
 /// Where something of an object lies that is named by an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,6 +138,37 @@ impl TypeTable {
                 let start = record.bytes as usize + element * record.rest as usize;
                 (record, start)
             })
+        }
+    }
+
+    /// What the elements of an array are: the logarithm of the bytes of a number, or `None` within for references. `None` for
+    /// objects of other shapes.
+    ///
+    /// # Safety
+    /// As for [`TypeTable::reference_place`].
+    #[inline(always)]
+    pub unsafe fn elements(&self, object: Address) -> Option<Option<u32>> {
+        // SAFETY: an object of a type of this table lies there, as asked.
+        let record = unsafe { self.record_of(object) };
+        match record.shape {
+            PRIMITIVES => Some(Some(u32::from(record.log2))),
+            REFERENCES => Some(None),
+            _ => None,
+        }
+    }
+
+    /// Whether an object has a length: arrays do, and what has elements behind a head.
+    ///
+    /// # Safety
+    /// As for [`TypeTable::reference_place`].
+    #[inline(always)]
+    pub unsafe fn has_length(&self, object: Address) -> bool {
+        // SAFETY: an object of a type of this table lies there, as asked.
+        let record = unsafe { self.record_of(object) };
+        match record.shape {
+            REFERENCES | PRIMITIVES | TAILED => true,
+            WEAK => record.rest > 0,
+            _ => false,
         }
     }
 

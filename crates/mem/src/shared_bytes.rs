@@ -1,9 +1,9 @@
-//! Many bytes at once, of arrays that other threads may use at the same moment.
+//! Many bytes or numbers at once, of arrays that other threads may use at the same moment.
 //!
 //! # What a function here does
-//! It loads and stores single bytes, each by one relaxed atomic access: so another thread may load and store the same
-//! bytes, if it does so byte by byte, too, and finds of each byte one of the values that were stored. Nothing is said
-//! of the order of different bytes, and none of them synchronises.
+//! It loads and stores single bytes (`copy_numbers`: single numbers), each by one relaxed atomic access: so another thread
+//! may load and store the same bytes, if it does so byte by byte, too, and finds of each byte one of the values that were
+//! stored. Nothing is said of the order of different bytes, and none of them synchronises.
 //!
 //! Many of these accesses are one instruction (`vectors.rs`); what that leaves over, and everything under Miri and in
 //! models, goes through the loops here. The compiler cannot be told of a vector of atomic
@@ -30,6 +30,10 @@ mod vectors {
         count
     }
 
+    pub unsafe fn copy_words(_: Address, _: Address, _: usize, _: bool) {
+        unreachable!("nothing is copied by words");
+    }
+
     pub unsafe fn equal(_: Address, _: Address, _: usize) -> usize {
         0
     }
@@ -41,6 +45,7 @@ mod vectors {
 
 /// # Safety
 /// A byte lies at `at`, which other threads use by atomic accesses alone.
+#[inline(always)]
 unsafe fn byte<'a>(at: Address) -> &'a AtomicU8 {
     // SAFETY: a byte lies there, and is used by atomic accesses, as the caller promises.
     unsafe { &*at.ptr::<AtomicU8>() }
@@ -50,6 +55,7 @@ unsafe fn byte<'a>(at: Address) -> &'a AtomicU8 {
 ///
 /// # Safety
 /// Bytes lie at both places, which other threads use as this file says, or not at all.
+#[inline]
 pub unsafe fn copy(from: Address, to: Address, count: usize) {
     let one = |index: usize| {
         // SAFETY: one of the bytes that lie there, as the caller promises.
@@ -68,10 +74,49 @@ pub unsafe fn copy(from: Address, to: Address, count: usize) {
     }
 }
 
+/// Copies numbers of 2, 4 or 8 bytes (the size of `A`), as if all were loaded before the first is stored. `copy` copies one by
+/// a relaxed atomic access of its size. Those in whole words are copied a word or more at once, if they lie in the words of
+/// both places in the same way.
+///
+/// # Safety
+/// Aligned numbers of that size in `bytes` bytes lie at both places, which other threads use by such accesses, or not at all.
+#[inline]
+pub unsafe fn copy_numbers<A>(from: Address, to: Address, bytes: usize, copy: impl Fn(&A, &A)) {
+    let [before, words] = match from.word() % 8 == to.word() % 8 {
+        true if cfg!(not(any(miri, loom))) => {
+            let before = (from.word().wrapping_neg() % 8).min(bytes);
+            [before, (bytes - before) / 8 * 8]
+        }
+        _ => [bytes, 0],
+    };
+    let one = |at: usize| {
+        // SAFETY: one of the numbers that lie there, as the caller promises.
+        unsafe { copy(&*from.add(at).ptr::<A>(), &*to.add(at).ptr::<A>()) };
+    };
+    let behind = before + words;
+    let downward = from < to && to < from.add(bytes);
+    // SAFETY: whole words lie there, which are aligned at both places.
+    let copy_words = || unsafe {
+        if words > 0 {
+            vectors::copy_words(from.add(before), to.add(before), words, downward);
+        }
+    };
+    if downward {
+        (behind..bytes).step_by(size_of::<A>()).rev().for_each(one);
+        copy_words();
+        (0..before).step_by(size_of::<A>()).rev().for_each(one);
+    } else {
+        (0..before).step_by(size_of::<A>()).for_each(one);
+        copy_words();
+        (behind..bytes).step_by(size_of::<A>()).for_each(one);
+    }
+}
+
 /// The first of `count` bytes that differs.
 ///
 /// # Safety
 /// As for [`copy`].
+#[inline]
 pub unsafe fn first_difference(one: Address, other: Address, count: usize) -> Option<usize> {
     // SAFETY: the bytes lie there, as the caller promises.
     let equal = unsafe { vectors::equal(one, other, count) };
@@ -86,6 +131,7 @@ pub unsafe fn first_difference(one: Address, other: Address, count: usize) -> Op
 ///
 /// # Safety
 /// As for [`copy`].
+#[inline]
 pub unsafe fn fill(at: Address, value: u8, count: usize) {
     // SAFETY: the bytes lie there, as the caller promises.
     let done = unsafe { vectors::fill(at, value, count) };
@@ -98,6 +144,7 @@ pub unsafe fn fill(at: Address, value: u8, count: usize) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
     use std::vec::Vec;
 
     /// Lengths around those of vectors and of blocks of them.
@@ -132,6 +179,53 @@ mod tests {
                 // SAFETY: both ranges lie in the vector, which nobody else uses.
                 unsafe { copy(start.add(from), start.add(to), count) };
                 assert!(bytes == expected, "{count} bytes from {from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn copies_of_numbers_are_what_copies_of_slices_are() {
+        copies_numbers(|from: &AtomicU16, to: &AtomicU16| {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        });
+        copies_numbers(|from: &AtomicU32, to: &AtomicU32| {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        });
+        copies_numbers(|from: &AtomicU64, to: &AtomicU64| {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        });
+    }
+
+    fn copies_numbers<A>(copy: impl Fn(&A, &A)) {
+        let size = size_of::<A>();
+        for count in lengths().filter(|count| count % size == 0) {
+            for (from, to) in [
+                (0, 0),
+                (0, 8),
+                (8, 0),
+                (16, 0),
+                (0, 16),
+                (0, 24),
+                (24, 40),
+                (2, 10),
+                (0, 2),
+                (1, 0),
+            ] {
+                let [from, to] = [from, to].map(|at: usize| at * size);
+                let mut words: Vec<u64> = std::vec![0; (count + from.max(to)) / 8 + 1];
+                let start = Address::of(words.as_mut_ptr()).ptr::<u8>();
+                // SAFETY: the bytes of the vector, which nobody else uses.
+                let bytes = unsafe { core::slice::from_raw_parts_mut(start, words.len() * 8) };
+                bytes.copy_from_slice(&numbered(words.len() * 8));
+                let mut expected = bytes.to_vec();
+                expected.copy_within(from..from + count, to);
+                let start = Address::of(start);
+                // SAFETY: both ranges lie in the vector, which nobody else uses, and their numbers are aligned.
+                unsafe { copy_numbers(start.add(from), start.add(to), count, &copy) };
+                assert!(
+                    bytes == expected,
+                    "{count} bytes from {from} to {to} by {size}"
+                );
             }
         }
     }

@@ -36,6 +36,7 @@ impl Mutator {
     ///
     /// # Safety
     /// `array` is a valid reference to an array of such numbers, which has as many from `index` on as the buffer.
+    #[inline]
     pub(super) unsafe fn read_shared<T: Number>(
         &self,
         array: Address,
@@ -108,6 +109,7 @@ impl Mutator {
     /// # Safety
     /// `array` is a valid reference to an array of such numbers, which has as many from `index` on as `from`. Other
     /// references that this thread holds outside of root slots are not used again.
+    #[inline]
     pub(super) unsafe fn write_shared<T: Number>(
         &mut self,
         array: Address,

@@ -3,9 +3,7 @@
 use std::ops::Range;
 
 use gleaner_mem::Address;
-use gleaner_mem::object_model::Shape;
 
-use crate::body::with_heap;
 use crate::mutator::Mutator;
 
 /// Panics unless `count` elements lie at `index` of an array of `length`.
@@ -78,13 +76,14 @@ impl Mutator {
     ///
     /// # Safety
     /// `array` is a valid reference.
+    #[inline]
     pub(super) unsafe fn element_raw(&self, array: Address) -> Option<u32> {
         // SAFETY: a valid reference, as the caller promises.
-        let id = unsafe { self.type_raw(array) };
-        with_heap!(&self.shared.kind, heap => match heap.model.shape(id) {
-            Some(Shape::Primitives { log2 }) => Some(log2),
-            Some(Shape::References) => None,
-            _ => panic!("an access to elements of an object of type {}, which is no array", id.get()),
-        })
+        unsafe {
+            self.types().elements(array).unwrap_or_else(|| {
+                let id = self.type_raw(array).get();
+                panic!("an access to elements of an object of type {id}, which is no array")
+            })
+        }
     }
 }

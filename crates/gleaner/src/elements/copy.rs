@@ -168,6 +168,7 @@ impl Mutator {
     ///
     /// # Safety
     /// `bytes` bytes of such elements lie at both places.
+    #[inline]
     pub(super) unsafe fn transfer(&self, from: Address, to: Address, bytes: usize, copied: Copied) {
         macro_rules! copy_as {
             ($atomic:ty, $load:ident, $store:ident) => {
@@ -184,14 +185,25 @@ impl Mutator {
                 }
             };
         }
+        macro_rules! copy_numbers {
+            ($atomic:ty) => {
+                // SAFETY: `bytes` bytes of numbers of this width lie at both places, as the caller promises, and other
+                // threads use them by atomic accesses of this width.
+                unsafe {
+                    shared_bytes::copy_numbers(from, to, bytes, |from: &$atomic, to: &$atomic| {
+                        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+                    })
+                }
+            };
+        }
         match copied {
             // SAFETY: `bytes` bytes lie at both places, and no other thread uses them, as the caller promises.
             Copied::Numbers(_) => unsafe { from.ptr::<u8>().copy_to(to.ptr(), bytes) },
             // SAFETY: `bytes` bytes lie at both places, and other threads use them byte by byte.
             Copied::SharedNumbers(0) => unsafe { shared_bytes::copy(from, to, bytes) },
-            Copied::SharedNumbers(1) => copy_as!(AtomicU16, Relaxed, Relaxed),
-            Copied::SharedNumbers(2) => copy_as!(AtomicU32, Relaxed, Relaxed),
-            Copied::SharedNumbers(_) => copy_as!(AtomicU64, Relaxed, Relaxed),
+            Copied::SharedNumbers(1) => copy_numbers!(AtomicU16),
+            Copied::SharedNumbers(2) => copy_numbers!(AtomicU32),
+            Copied::SharedNumbers(_) => copy_numbers!(AtomicU64),
             // A slot acquires and releases, so that the objects behind the values are seen as they are.
             Copied::Slots => {
                 if self.compressed {

@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use gleaner_mem::Address;
-use gleaner_mem::object_model::Shape;
 use gleaner_mem::shared_bytes;
 
 use super::checks::{check_range, count_of, kind};
@@ -158,17 +157,18 @@ impl Scope<'_> {
         to_index: usize,
     ) -> Result<(), OutOfMemory> {
         let (from_index, count) = (range.start, count_of(&range));
-        let (log2, to_log2) = (self.element(from), self.element(to));
+        let ((from, log2), (to, to_log2)) = (self.array(from), self.array(to));
         assert!(
             log2 == to_log2,
             "a copy from an object that has {} to one that has {}",
-            self.describe(self.object(from)),
-            self.describe(self.object(to))
+            self.describe(from),
+            self.describe(to)
         );
         for (array, index) in [(from, from_index), (to, to_index)] {
-            check_range("a copy of", self.length(array), index, count);
+            // SAFETY: an array.
+            let length = unsafe { self.shared().length_raw(array) };
+            check_range("a copy of", length, index, count);
         }
-        let (from, to) = (self.object(from), self.object(to));
         // Other threads may use the elements.
         let copied = log2.map_or(Copied::Slots, Copied::SharedNumbers);
         let indices = [from_index, to_index, count];
@@ -187,16 +187,20 @@ impl Scope<'_> {
 
     /// An array of references that has a range. Panics if it is another object, or shorter.
     fn references_of(&self, array: Local<'_>, what: &str, index: usize, count: usize) -> Address {
+        let (array, log2) = self.array(array);
         assert!(
-            self.element(array).is_none(),
+            log2.is_none(),
             "{what} references of an object that has {}",
-            self.describe(self.object(array))
+            self.describe(array)
         );
-        check_range(what, self.length(array), index, count);
-        self.object(array)
+        // SAFETY: an array.
+        let length = unsafe { self.shared().length_raw(array) };
+        check_range(what, length, index, count);
+        array
     }
 
     /// An array of numbers of this size that has a range. Panics if it is another object, or shorter.
+    #[inline]
     fn numbers_of<T: Number>(
         &self,
         array: Local<'_>,
@@ -204,27 +208,32 @@ impl Scope<'_> {
         index: usize,
         count: usize,
     ) -> Address {
+        let (array, log2) = self.array(array);
         assert!(
-            self.element(array)
-                .is_some_and(|log2| 1 << log2 == T::BYTES),
+            log2 == Some(T::BYTES.trailing_zeros()),
             "{what} {} of an object that has {}",
             kind(Some(T::BYTES.trailing_zeros())),
-            self.describe(self.object(array))
+            self.describe(array)
         );
-        check_range(what, self.length(array), index, count);
-        self.object(array)
+        // SAFETY: an array.
+        let length = unsafe { self.shared().length_raw(array) };
+        check_range(what, length, index, count);
+        array
     }
 
-    /// The logarithm of the element's size of an array without references; `None` for an array of references.
-    fn element(&self, array: Local<'_>) -> Option<u32> {
+    /// An array, and the logarithm of the size of its elements; `None` for an array of references. Panics if it is another
+    /// object.
+    #[inline]
+    pub(super) fn array(&self, array: Local<'_>) -> (Address, Option<u32>) {
         let object = self.object(array);
-        self.shape(object, |shape| match shape {
-            Some(Shape::References) => None,
-            Some(Shape::Primitives { log2 }) => Some(log2),
-            _ => panic!(
+        // SAFETY: a local refers to a valid object.
+        let elements = unsafe { self.shared().types().elements(object) };
+        let log2 = elements.unwrap_or_else(|| {
+            panic!(
                 "a use as an array of an object that has {}",
                 self.describe(object)
-            ),
-        })
+            )
+        });
+        (object, log2)
     }
 }

@@ -7,6 +7,9 @@
 //! and in parts, which relaxed accesses to different bytes allow; a store writes no byte beside those of its operand.
 //! Other threads use these bytes byte by byte as well, so no atomic access of another size meets them.
 //!
+//! Blocks that copy words of numbers load and store each number once and at once, since the words are aligned; other threads
+//! use these numbers by accesses of their size.
+//!
 //! No block says `nomem` or `pure`: to the compiler each may read and write the memory that its pointers lead to. No
 //! block keeps anything in a vector register: those that use wide ones say that all are overwritten, and clear the
 //! upper halves, which would slow down what uses narrow ones.
@@ -67,24 +70,110 @@ macro_rules! copy_blocks {
     };
 }
 
-/// Copies 16 bytes: loads all, then stores all.
+/// Copies blocks of aligned pairs of words from the first on: loads half of a block, then stores it, then the other half.
+macro_rules! copy_pairs {
+    ($from:expr, $to:expr, $blocks:expr) => {
+        for_each_block!(
+            $from,
+            $to,
+            $blocks,
+            "128",
+            "vmovdqa xmm0, [rsi]",
+            "vmovdqa xmm1, [rsi + 16]",
+            "vmovdqa xmm2, [rsi + 32]",
+            "vmovdqa xmm3, [rsi + 48]",
+            "vmovdqa [rdi], xmm0",
+            "vmovdqa [rdi + 16], xmm1",
+            "vmovdqa [rdi + 32], xmm2",
+            "vmovdqa [rdi + 48], xmm3",
+            "vmovdqa xmm0, [rsi + 64]",
+            "vmovdqa xmm1, [rsi + 80]",
+            "vmovdqa xmm2, [rsi + 96]",
+            "vmovdqa xmm3, [rsi + 112]",
+            "vmovdqa [rdi + 64], xmm0",
+            "vmovdqa [rdi + 80], xmm1",
+            "vmovdqa [rdi + 96], xmm2",
+            "vmovdqa [rdi + 112], xmm3",
+        )
+    };
+}
+
+/// Stores as many bytes of a word as the instruction does.
+macro_rules! store_by {
+    ($store:literal, $to:expr, $word:expr) => {
+        asm!(
+            $store,
+            to = in(reg) $to.word(),
+            word = in(reg) $word,
+            options(nostack, preserves_flags),
+        )
+    };
+}
+
+/// Copies as many bytes as the instructions load and store: loads all, then stores all.
+macro_rules! copy_by {
+    ($class:ident, $load:literal, $store:literal, $from:expr, $to:expr) => {
+        asm!(
+            $load,
+            $store,
+            from = in(reg) $from.word(),
+            to = in(reg) $to.word(),
+            bytes = out($class) _,
+            options(nostack, preserves_flags),
+        )
+    };
+}
+
+/// Copies 2^`log2` bytes, at most 16.
 ///
 /// # Safety
 /// They lie at both places.
 #[inline(always)]
-unsafe fn copy_16(from: Address, to: Address) {
-    // SAFETY: one relaxed load of each of 16 bytes, and one relaxed store of each, as the file says.
+unsafe fn copy_piece(from: Address, to: Address, log2: u32) {
+    // SAFETY: one relaxed load of each of these bytes, and one relaxed store of each, as the file says.
     unsafe {
-        asm!(
-            "movdqu {bytes}, [{from}]",
-            "movdqu [{to}], {bytes}",
-            from = in(reg) from.word(),
-            to = in(reg) to.word(),
-            bytes = out(xmm_reg) _,
-            options(nostack, preserves_flags),
-        );
+        match log2 {
+            4 => copy_by!(
+                xmm_reg,
+                "movdqu {bytes}, [{from}]",
+                "movdqu [{to}], {bytes}",
+                from,
+                to
+            ),
+            3 => copy_by!(
+                reg,
+                "mov {bytes}, [{from}]",
+                "mov [{to}], {bytes}",
+                from,
+                to
+            ),
+            2 => copy_by!(
+                reg,
+                "mov {bytes:e}, [{from}]",
+                "mov [{to}], {bytes:e}",
+                from,
+                to
+            ),
+            1 => copy_by!(
+                reg,
+                "movzx {bytes:e}, word ptr [{from}]",
+                "mov [{to}], {bytes:x}",
+                from,
+                to
+            ),
+            _ => copy_by!(
+                reg,
+                "movzx {bytes:e}, byte ptr [{from}]",
+                "mov [{to}], {bytes:l}",
+                from,
+                to
+            ),
+        }
     }
 }
+
+/// The sizes of pieces that fewer than 16 bytes are made of, as logarithms.
+const PIECES: [u32; 4] = [3, 2, 1, 0];
 
 /// Eight bytes, the first of them lowest.
 ///
@@ -105,25 +194,55 @@ unsafe fn load_8(from: Address) -> u64 {
     bytes
 }
 
+/// Four bytes, the first of them lowest.
+///
 /// # Safety
-/// Eight bytes lie there.
+/// They lie there.
 #[inline(always)]
-unsafe fn store_8(to: Address, bytes: u64) {
-    // SAFETY: one relaxed store of each of 8 bytes, as the file says.
+unsafe fn load_4(from: Address) -> u64 {
+    let bytes: u64;
+    // SAFETY: one relaxed load of each of 4 bytes, as the file says.
     unsafe {
         asm!(
-            "mov [{to}], {bytes}",
-            to = in(reg) to.word(),
-            bytes = in(reg) bytes,
-            options(nostack, preserves_flags),
+            "mov {bytes:e}, [{from}]",
+            from = in(reg) from.word(),
+            bytes = lateout(reg) bytes,
+            options(nostack, preserves_flags, readonly),
         );
     }
+    bytes
 }
 
-/// Copies bytes from the first on. The result is how many: fewer than 8 are left.
+/// Which of 16 bytes are equal, a bit for each.
+///
+/// # Safety
+/// 16 bytes lie at both places.
+#[inline(always)]
+unsafe fn equal_of_16(one: Address, other: Address) -> u32 {
+    let equal: u32;
+    // SAFETY: one relaxed load of each of 16 bytes at both places, as the file says.
+    unsafe {
+        asm!(
+            "movdqu {mine}, [{one}]",
+            "movdqu {theirs}, [{other}]",
+            "pcmpeqb {mine}, {theirs}",
+            "pmovmskb {equal:e}, {mine}",
+            one = in(reg) one.word(),
+            other = in(reg) other.word(),
+            mine = out(xmm_reg) _,
+            theirs = out(xmm_reg) _,
+            equal = lateout(reg) equal,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    equal
+}
+
+/// Copies all bytes, from the first on. The result is how many.
 ///
 /// # Safety
 /// `count` bytes lie at both places, and `to` does not lie in those that are copied behind the first.
+#[inline]
 pub unsafe fn copy_upward(from: Address, to: Address, count: usize) -> usize {
     let mut done = 0;
     // SAFETY: the bytes lie there, as the caller promises, and are used as the file says.
@@ -134,21 +253,24 @@ pub unsafe fn copy_upward(from: Address, to: Address, count: usize) -> usize {
             done = blocks * BLOCK;
         }
         while count - done >= 16 {
-            copy_16(from.add(done), to.add(done));
+            copy_piece(from.add(done), to.add(done), 4);
             done += 16;
         }
-        if count - done >= 8 {
-            store_8(to.add(done), load_8(from.add(done)));
-            done += 8;
+        for log2 in PIECES {
+            if count & (1 << log2) != 0 {
+                copy_piece(from.add(done), to.add(done), log2);
+                done += 1 << log2;
+            }
         }
     }
-    done
+    count
 }
 
-/// Copies bytes from the last on. The result is how many at the start are left: fewer than 8.
+/// Copies all bytes, from the last on. The result is how many at the start are left: none.
 ///
 /// # Safety
 /// `count` bytes lie at both places, and `from` does not lie in those that are written behind the first.
+#[inline]
 pub unsafe fn copy_downward(from: Address, to: Address, count: usize) -> usize {
     let mut left = count;
     // SAFETY: the bytes lie there, as the caller promises, and are used as the file says.
@@ -161,21 +283,55 @@ pub unsafe fn copy_downward(from: Address, to: Address, count: usize) -> usize {
         }
         while left >= 16 {
             left -= 16;
-            copy_16(from.add(left), to.add(left));
+            copy_piece(from.add(left), to.add(left), 4);
         }
-        if left >= 8 {
-            left -= 8;
-            store_8(to.add(left), load_8(from.add(left)));
+        for log2 in PIECES {
+            if count & (1 << log2) != 0 {
+                left -= 1 << log2;
+                copy_piece(from.add(left), to.add(left), log2);
+            }
         }
     }
-    left
+    0
 }
 
-/// How many bytes were found equal, from the first on. Either fewer than 8 are left, or the next one was found to
-/// differ.
+/// Copies whole words of 8 bytes, which may hold several numbers each.
+///
+/// A processor loads and stores an aligned word at once, and one with AVX an aligned pair of words: so each number of such a
+/// word is loaded and stored at once, too.
+///
+/// # Safety
+/// `bytes` bytes lie at both places, whole words that are aligned. If they overlap, `downward` says whether `to` lies
+/// behind `from`.
+#[inline]
+pub unsafe fn copy_words(from: Address, to: Address, bytes: usize, downward: bool) {
+    // SAFETY: a word that lies at both places, as the caller promises.
+    let word = |at: usize| unsafe { copy_piece(from.add(at), to.add(at), 3) };
+    if downward {
+        return (0..bytes).step_by(8).rev().for_each(word);
+    }
+    let mut done = 0;
+    let pairs_match = from.word() % 16 == to.word() % 16;
+    if bytes >= 2 * BLOCK && pairs_match && has_wide_vectors() {
+        if from.word() % 16 != 0 {
+            word(0);
+            done = 8;
+        }
+        let blocks = (bytes - done) / BLOCK;
+        // SAFETY: the blocks lie there, as the caller promises, aligned, and are used as said above.
+        unsafe { copy_pairs!(from.add(done), to.add(done), blocks) };
+        done += blocks * BLOCK;
+    }
+    (done..bytes).step_by(8).for_each(word);
+}
+
+/// How many bytes were found equal, from the first on. Either fewer than 4 are left, or the next one was found to
+/// differ. The last piece may begin inside the one before: a byte that another thread writes meanwhile is then compared as
+/// it was found either time.
 ///
 /// # Safety
 /// `count` bytes lie at both places.
+#[inline]
 pub unsafe fn equal(one: Address, other: Address, count: usize) -> usize {
     let mut done = 0;
     // SAFETY: the bytes lie there, as the caller promises, and are used as the file says: a block of the loop loads each
@@ -204,31 +360,84 @@ pub unsafe fn equal(one: Address, other: Address, count: usize) -> usize {
             );
             done = (blocks - left) * BLOCK;
         }
-        while count - done >= 8 {
-            let differs = load_8(one.add(done)) ^ load_8(other.add(done));
-            if differs != 0 {
-                return done + differs.trailing_zeros() as usize / 8;
+        let piece = |at: usize| equal_of_16(one.add(at), other.add(at)) ^ 0xffff;
+        let found = |at: usize, differs: u32| at + differs.trailing_zeros() as usize;
+        while count - done >= 16 {
+            match piece(done) {
+                0 => done += 16,
+                differs => return found(done, differs),
             }
-            done += 8;
+        }
+        if done == count {
+            return count;
+        }
+        if count >= 16 {
+            return match piece(count - 16) {
+                0 => count,
+                differs => found(count - 16, differs),
+            };
+        }
+        let word = |at: usize| load_8(one.add(at)) ^ load_8(other.add(at));
+        let half = |at: usize| load_4(one.add(at)) ^ load_4(other.add(at));
+        let (first, last, behind) = match count {
+            8.. => (word(0), word(count - 8), count - 8),
+            4.. => (half(0), half(count - 4), count - 4),
+            _ => return 0,
+        };
+        match (first, last) {
+            (0, 0) => count,
+            (0, differs) => behind + differs.trailing_zeros() as usize / 8,
+            (differs, _) => differs.trailing_zeros() as usize / 8,
         }
     }
-    done
 }
+
+/// From so many bytes on one instruction that fills all of them is faster than a loop.
+const LONG_FILL: usize = 512;
 
 /// Stores one value into all bytes. The result is how many.
 ///
 /// # Safety
 /// `count` bytes lie there.
+#[inline]
 pub unsafe fn fill(at: Address, value: u8, count: usize) -> usize {
-    // SAFETY: one relaxed store of each of `count` bytes, as the file says.
+    if count >= LONG_FILL {
+        // SAFETY: one relaxed store of each of `count` bytes, as the file says.
+        unsafe {
+            asm!(
+                "rep stosb",
+                inout("rdi") at.word() => _,
+                inout("rcx") count => _,
+                in("al") value,
+                options(nostack, preserves_flags),
+            );
+        }
+        return count;
+    }
+    let word = u64::from(value) * 0x0101_0101_0101_0101;
+    let mut done = 0;
+    // SAFETY: the bytes lie there, as the caller promises; one relaxed store of each, as the file says.
     unsafe {
-        asm!(
-            "rep stosb",
-            inout("rdi") at.word() => _,
-            inout("rcx") count => _,
-            in("al") value,
-            options(nostack, preserves_flags),
-        );
+        while count - done >= 16 {
+            store_by!("mov [{to}], {word}", at.add(done), word);
+            store_by!("mov [{to}], {word}", at.add(done + 8), word);
+            done += 16;
+        }
+        if count & 8 != 0 {
+            store_by!("mov [{to}], {word}", at.add(done), word);
+            done += 8;
+        }
+        if count & 4 != 0 {
+            store_by!("mov [{to}], {word:e}", at.add(done), word);
+            done += 4;
+        }
+        if count & 2 != 0 {
+            store_by!("mov [{to}], {word:x}", at.add(done), word);
+            done += 2;
+        }
+        if count & 1 != 0 {
+            store_by!("mov [{to}], {word:l}", at.add(done), word);
+        }
     }
     count
 }
