@@ -169,7 +169,9 @@ fn the_environment_weighs_more_than_the_builder() {
 fn a_synthetic_machine_has_a_worker_for_each_processor() {
     let helpers = |options| printed(options, &["helpers "]);
     assert_eq!(helpers("topology=node:1"), "helpers 0");
-    assert_eq!(helpers("topology=node:2 core:3"), "helpers 5");
+    assert_eq!(helpers("heap-limit=8m,topology=node:2 core:3"), "helpers 5");
+    // One for each MB of the limit, 4, if that is less.
+    assert_eq!(helpers("topology=node:2 core:3"), "helpers 3");
     assert_eq!(helpers("topology=node:8 core:6,workers=2"), "helpers 1");
 }
 
