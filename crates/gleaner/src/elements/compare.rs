@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::slice;
 
 use gleaner_mem::Address;
+use gleaner_mem::object_model::element;
 use gleaner_mem::shared_bytes;
 
-use super::checks::{check_range, count_of};
+use super::checks::{check_range, count_of, kind};
 use super::copied::Copied;
 use super::element::{Element, Number};
 use crate::local::Local;
@@ -65,6 +66,13 @@ impl Mutator {
         all: usize,
         differ: impl Fn(Address, Address, usize) -> Option<usize>,
     ) -> Option<usize> {
+        let first_n = self.record().pieces.first_n;
+        if from + all <= first_n && other_from + all <= first_n {
+            let (mine, theirs) = (element(one, from, 1), element(other, other_from, 1));
+            return (mine != theirs)
+                .then(|| differ(mine, theirs, all))
+                .flatten();
+        }
         // SAFETY: valid references, as the caller promises.
         let (one, other) = unsafe { (self.runs(one), self.runs(other)) };
         let mut done = 0;
@@ -121,12 +129,20 @@ impl Scope<'_> {
         other_index: usize,
     ) -> Option<usize> {
         let (index, count) = (range.start, count_of(&range));
-        for (array, index) in [(one, index), (other, other_index)] {
-            check_range("a comparison of", self.length(array), index, count);
+        let ((one, log2), (other, other_log2)) = (self.array(one), self.array(other));
+        assert!(
+            log2 == other_log2,
+            "a comparison of an array of {} with one of {}",
+            kind(log2),
+            kind(other_log2)
+        );
+        let ranges = [(one, index), (other, other_index)];
+        for (array, index) in ranges {
+            // SAFETY: an array.
+            let length = unsafe { self.shared().length_raw(array) };
+            check_range("a comparison of", length, index, count);
         }
-        let ranges = [(self.object(one), index), (self.object(other), other_index)];
-        // SAFETY: a local refers to a valid object.
-        let log2 = unsafe { self.shared().comparable(ranges[0].0, ranges[1].0) };
+        let log2 = log2.unwrap_or_else(|| self.shared().log2(Copied::Slots));
         // SAFETY: arrays of elements of this size, which have these ranges.
         unsafe {
             match log2 {

@@ -313,7 +313,7 @@ pub unsafe fn copy_words(from: Address, to: Address, bytes: usize, downward: boo
     let mut done = 0;
     let pairs_match = from.word() % 16 == to.word() % 16;
     if bytes >= 2 * BLOCK && pairs_match && has_wide_vectors() {
-        if from.word() % 16 != 0 {
+        if !from.word().is_multiple_of(16) {
             word(0);
             done = 8;
         }
