@@ -3,6 +3,8 @@
 //! A request is a bit of the mutator's poll word, which every poll tests anyway. Several requests before a poll are one.
 //! The handler runs on the mutator's thread, inside the gate, in a scope of its own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use crate::members;
 use crate::mutator::Mutator;
 use crate::scope::Scope;
@@ -16,6 +18,11 @@ pub struct Interrupter {
 }
 
 impl Interrupter {
+    /// Of the mutator with these numbers.
+    pub(crate) fn new(heap: u32, mutator: u32) -> Interrupter {
+        Interrupter { heap, mutator }
+    }
+
     /// Asks for an interrupt: the mutator calls its handler at its next [`poll`](Mutator::poll). An allocation delivers
     /// none. A mutator in a blocking region is interrupted when it polls behind the region. False if the mutator was
     /// detached, or has no handler.
@@ -29,7 +36,7 @@ impl Interrupter {
 impl Mutator {
     /// Sets what this mutator does when an interrupt is requested of it: at its next poll it calls `handler` with a scope
     /// of its own. Roots are what they are at any poll. An interrupt that is requested while the handler runs is delivered by a poll behind it.
-    /// A handler that panics is gone.
+    /// A handler that panics is gone, and with it one that it has set.
     ///
     /// ```
     /// use std::cell::Cell;
@@ -55,15 +62,12 @@ impl Mutator {
         // A scope, and not the mutator itself, which safe code could put in the place of another.
         let in_scope = move |mutator: &mut Mutator| mutator.scope(|scope| handler(scope));
         self.on_interrupt = Some(Box::new(in_scope));
-        self.take_interrupts();
+        self.take_interrupts(true);
     }
 
     /// What requests interrupts of this mutator.
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter {
-            heap: self.shared.number,
-            mutator: self.record().number,
-        }
+        Interrupter::new(self.shared.number, self.record().number)
     }
 
     /// Calls the handler, if there is one and an interrupt was requested.
@@ -72,7 +76,12 @@ impl Mutator {
             return;
         }
         if let Some(mut handler) = self.on_interrupt.take() {
-            handler(self);
+            let called = catch_unwind(AssertUnwindSafe(|| handler(self)));
+            if let Err(panic) = called {
+                self.on_interrupt = None;
+                self.take_interrupts(false);
+                resume_unwind(panic);
+            }
             // Unless it has set another.
             self.on_interrupt.get_or_insert(handler);
         }

@@ -211,11 +211,23 @@ pub(crate) fn allocate_slowly_next(heap: u32) {
 /// `what` would wait for the thread itself.
 pub(crate) fn assert_world_runs(heap: u32, what: &str) {
     collectors::assert_none(what);
-    let of_heap = own().filter(|member| member.body().number == heap);
-    let stops = of_heap.map(|member| member.callback.get());
-    stops
+    callbacks(heap)
         .filter(|&callback| callback != Callback::Listener)
         .for_each(|callback| callback.assert_none(what));
+}
+
+/// Panics in a function of the embedder's that the heap has called on this thread: `what` begins what may not have ended
+/// when the function has.
+pub(crate) fn assert_no_callback(heap: u32, what: &str) {
+    collectors::assert_none(what);
+    callbacks(heap).for_each(|callback| callback.assert_none(what));
+}
+
+/// In which functions of the embedder's the mutators are that the calling thread has in this heap.
+fn callbacks(heap: u32) -> impl Iterator<Item = Callback> {
+    own()
+        .filter(move |member| member.body().number == heap)
+        .map(|member| member.callback.get())
 }
 
 /// The thread whose mutator has this record; `None` if there is no such mutator. For messages.

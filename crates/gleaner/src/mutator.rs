@@ -21,6 +21,7 @@ use gleaner_plans::scavenge::walk::Found;
 
 use crate::body::{BodyOfMutator, Kind, OutOfMemory, Shared, with_heap};
 use crate::heap::Heap;
+use crate::interrupts::Interrupter;
 use crate::local::Local;
 use crate::members::{self, Callback, Member, Runs};
 
@@ -90,7 +91,7 @@ impl Heap {
     /// would wait for the second mutator for ever. A thread with mutators of two heaps uses one inside `blocking` of
     /// the other; otherwise two such threads may wait for each other.
     pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
-        members::assert_world_runs(self.shared.number, "attaching");
+        members::assert_no_callback(self.shared.number, "attaching");
         assert!(
             members::inside(self.shared.number).is_none(),
             "this thread is a mutator of this heap already, so collections would wait for it for ever: use that mutator, \
@@ -279,9 +280,9 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.walk(self.record(), visit));
     }
 
-    /// Interrupts may be requested of this mutator from now on: who polls for it calls its handler.
-    pub(crate) fn take_interrupts(&self) {
-        members::take_interrupts(self.member(), true);
+    /// Whether interrupts may be requested of this mutator from now on: who polls for it calls its handler.
+    pub(crate) fn take_interrupts(&self, takes: bool) {
+        members::take_interrupts(self.member(), takes);
     }
 
     /// Whether frames are open on the shadow stack.
@@ -300,8 +301,8 @@ impl Mutator {
     /// Calls `function` once for each mutator of the heap, this one among them, and returns when that is done. Mutators
     /// are not stopped for it: each runs the function on its own thread when it next polls or allocates on the slow
     /// path. For one in a blocking region, or one that waits, the calling thread runs it, and the mutator does not leave
-    /// the region meanwhile. So the function runs on several threads. It may read the record that it is given, and must
-    /// not use the heap nor wait for another thread.
+    /// the region meanwhile. So the function runs on several threads, and must not use the heap nor wait for another
+    /// thread. It is told for which mutator it runs by what requests interrupts of that.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -314,7 +315,17 @@ impl Mutator {
     /// });
     /// assert_eq!(count.into_inner(), 1);
     /// ```
-    pub fn handshake(&mut self, function: impl Fn(&Record) + Sync) {
+    pub fn handshake(&mut self, function: impl Fn(Interrupter) + Sync) {
+        let heap = self.shared.number;
+        // SAFETY: the number of a mutator never changes.
+        unsafe { self.handshake_raw(|record| function(Interrupter::new(heap, record.number))) };
+    }
+
+    /// As [`Mutator::handshake`], with the records of the mutators.
+    ///
+    /// # Safety
+    /// The function only reads the record, which may be that of another thread's mutator.
+    pub unsafe fn handshake_raw(&mut self, function: impl Fn(&Record) + Sync) {
         self.assert_may_collect("a handshake");
         let _runs = Runs::new(self.member(), Callback::Stop);
         let serve = |record: &Record| members::serve(record, &function);

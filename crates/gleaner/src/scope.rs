@@ -23,6 +23,7 @@ use crate::body::{OutOfMemory, Shared, with_heap};
 use crate::fields::{Fields, Slots};
 use crate::filling::New;
 use crate::handle::{Ephemeron, Handle, Weak};
+use crate::interrupts::Interrupter;
 use crate::known::at_allocation::ObjectType as _;
 use crate::known::{FitsInto, Holds, ObjectType};
 use crate::local::Local;
@@ -624,7 +625,7 @@ impl<'s> Scope<'s> {
     }
 
     /// As [`Mutator::handshake`].
-    pub fn handshake(&mut self, function: impl Fn(&Record) + Sync) {
+    pub fn handshake(&mut self, function: impl Fn(Interrupter) + Sync) {
         self.mutator().handshake(function);
     }
 

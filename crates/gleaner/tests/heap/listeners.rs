@@ -124,6 +124,25 @@ fn a_listener_may_ask_the_heap_and_wait_for_another_thread_that_collects() {
     assert_eq!(inner.load(Ordering::Relaxed), 2);
 }
 
+/// A second mutator of the thread's would not stop while the first one, which is told, goes on.
+#[test]
+fn a_listener_attaches_to_another_heap_and_not_to_its_own() {
+    let (heap, other) = (builder().build().unwrap(), builder().build().unwrap());
+    let own = heap.clone();
+    heap.add_collection_listener(move |_| {
+        other.attach().unwrap().collect(true);
+        drop(own.attach());
+    });
+    let mut mutator = heap.attach().unwrap();
+    let panic = catch_unwind(AssertUnwindSafe(|| mutator.collect(false))).unwrap_err();
+    let message = panic.downcast::<String>().unwrap();
+    assert!(
+        message.starts_with("attaching by a listener: "),
+        "{message}"
+    );
+    assert_eq!(heap.totals().scavenges, 1);
+}
+
 #[test]
 fn a_listener_that_panics_breaks_nothing() {
     let heap = builder().build().unwrap();
