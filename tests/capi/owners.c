@@ -392,6 +392,7 @@ static void forks_on_a_thread_of_the_heap(struct stage *s)
     gleaner_blocking_begin(s->m);
     memset(&options, 0, sizeof options);
     options.limit = 2 << 20;
+    options.outside_layout = GLEANER_LAYOUT_FOLLOWED;
     options.list = "workers=2,crew=all";
     m = gleaner_attach(gleaner_heap_new(&options, NULL, 0));
     leader = pthread_self();
@@ -539,7 +540,9 @@ static const struct mistake mistakes[] = {
     { "a collection" BY_A_FUNCTION, collects_in_a_root_visitor },
     { "an allocation" BY_A_FUNCTION, allocates_in_a_trace_function },
     { "attaching" BY_A_FUNCTION, attaches_in_a_trace_function },
-    { "attaching by a listener", attaches_in_a_listener },
+    { "the end of a listener inside which this thread attached to the same "
+      "heap again",
+      attaches_in_a_listener },
     { "a fork" BY_A_FUNCTION, forks_on_a_thread_of_the_heap },
     { "a weak reference is made for 0x0" NO_OBJECT, refers_weakly_to_nothing },
     { "an ephemeron is made for 0x", has_a_key_of_another_heap },

@@ -997,8 +997,9 @@ struct gleaner_collection {
 /* Calls `listener` after each collection, when the other threads run again.
    `of` is valid only during the call. Several threads may call the listener at
    once. It may take totals with a mutator of this heap, but must not use one
-   otherwise. It may attach to another heap, and not to this one. It must not leave by longjmp or by
-   an exception. The listener stays until the heap ends. */
+   otherwise. It may attach to any heap; from this one it detaches before it
+   returns. It must not leave by longjmp or by an exception. The listener stays
+   until the heap ends. */
 void gleaner_add_listener(gleaner_heap *heap,
                           void (*listener)(void *data,
                                            const struct gleaner_collection *of),

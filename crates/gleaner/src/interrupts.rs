@@ -1,4 +1,4 @@
-//! Interrupts: another thread asks a mutator to run a function of its own at its next poll.
+//! Interrupts, by which another thread asks a mutator to run a function of its own at its next poll; and handshakes.
 //!
 //! A request is a bit of the mutator's poll word, which every poll tests anyway. Several requests before a poll are one.
 //! The handler runs on the mutator's thread, inside the gate, in a scope of its own.
@@ -70,6 +70,29 @@ impl Mutator {
         Interrupter::new(self.shared.number, self.record().number)
     }
 
+    /// Calls `function` once for each mutator of the heap, this one among them, and returns when that is done. Mutators
+    /// are not stopped for it: each runs the function on its own thread when it next polls or allocates on the slow
+    /// path. For one in a blocking region, or one that waits, the calling thread runs it, and the mutator does not leave
+    /// the region meanwhile. So the function runs on several threads, and must not use the heap nor wait for another
+    /// thread. It is told for which mutator it runs by what requests interrupts of that.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
+    /// let mut mutator = heap.attach().unwrap();
+    /// let count = AtomicUsize::new(0);
+    /// mutator.handshake(|_| {
+    ///     count.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// assert_eq!(count.into_inner(), 1);
+    /// ```
+    pub fn handshake(&mut self, function: impl Fn(Interrupter) + Sync) {
+        let heap = self.shared.number;
+        // SAFETY: the number of a mutator never changes.
+        unsafe { self.handshake_raw(|record| function(Interrupter::new(heap, record.number))) };
+    }
+
     /// Calls the handler, if there is one and an interrupt was requested.
     pub(crate) fn deliver_interrupt(&mut self) {
         if self.on_interrupt.is_none() || !self.record().take_interrupt() {
@@ -85,5 +108,12 @@ impl Mutator {
             // Unless it has set another.
             self.on_interrupt.get_or_insert(handler);
         }
+    }
+}
+
+impl Scope<'_> {
+    /// As [`Mutator::handshake`].
+    pub fn handshake(&mut self, function: impl Fn(Interrupter) + Sync) {
+        self.mutator().handshake(function);
     }
 }

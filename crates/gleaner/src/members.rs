@@ -211,23 +211,21 @@ pub(crate) fn allocate_slowly_next(heap: u32) {
 /// `what` would wait for the thread itself.
 pub(crate) fn assert_world_runs(heap: u32, what: &str) {
     collectors::assert_none(what);
-    callbacks(heap)
+    let of_heap = own().filter(|member| member.body().number == heap);
+    let stops = of_heap.map(|member| member.callback.get());
+    stops
         .filter(|&callback| callback != Callback::Listener)
         .for_each(|callback| callback.assert_none(what));
 }
 
-/// Panics in a function of the embedder's that the heap has called on this thread: `what` begins what may not have ended
-/// when the function has.
-pub(crate) fn assert_no_callback(heap: u32, what: &str) {
-    collectors::assert_none(what);
-    callbacks(heap).for_each(|callback| callback.assert_none(what));
-}
-
-/// In which functions of the embedder's the mutators are that the calling thread has in this heap.
-fn callbacks(heap: u32) -> impl Iterator<Item = Callback> {
-    own()
-        .filter(move |member| member.body().number == heap)
-        .map(|member| member.callback.get())
+/// Panics when `what` is over, in which the calling thread was outside of the heap's gate, if it has attached there again:
+/// `remedy` says what to do instead.
+pub(crate) fn assert_no_second(heap: u32, what: &str, remedy: &str) {
+    assert!(
+        inside(heap).is_none(),
+        "{what} inside which this thread attached to the same heap again, and that mutator is still attached: each \
+         collection would wait for it for ever; {remedy}"
+    );
 }
 
 /// The thread whose mutator has this record; `None` if there is no such mutator. For messages.

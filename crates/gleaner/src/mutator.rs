@@ -21,7 +21,6 @@ use gleaner_plans::scavenge::walk::Found;
 
 use crate::body::{BodyOfMutator, Kind, OutOfMemory, Shared, with_heap};
 use crate::heap::Heap;
-use crate::interrupts::Interrupter;
 use crate::local::Local;
 use crate::members::{self, Callback, Member, Runs};
 
@@ -91,7 +90,7 @@ impl Heap {
     /// would wait for the second mutator for ever. A thread with mutators of two heaps uses one inside `blocking` of
     /// the other; otherwise two such threads may wait for each other.
     pub fn attach(&self) -> Result<Mutator, OutOfMemory> {
-        members::assert_no_callback(self.shared.number, "attaching");
+        members::assert_world_runs(self.shared.number, "attaching");
         assert!(
             members::inside(self.shared.number).is_none(),
             "this thread is a mutator of this heap already, so collections would wait for it for ever: use that mutator, \
@@ -205,11 +204,8 @@ impl Mutator {
             let what = "the end of a blocking region";
             self.member().callback.get().assert_none(what);
             members::assert_world_runs(self.shared.number, what);
-            assert!(
-                members::inside(self.shared.number).is_none(),
-                "{what} inside which this thread attached to the same heap again, and that mutator is still attached: each \
-                 collection would wait for it for ever; drop the second mutator inside the region"
-            );
+            let remedy = "drop the second mutator inside the region";
+            members::assert_no_second(self.shared.number, what, remedy);
             with_heap!(&self.shared.kind, heap => heap.enter(self.record(), Passage::Region));
             self.show_buffer();
         }
@@ -296,29 +292,6 @@ impl Mutator {
         self.assert_may_collect("a stop of all mutators");
         let _runs = Runs::new(self.member(), Callback::Stop);
         with_heap!(&self.shared.kind, heap => heap.stop_and_call(self.record(), body))
-    }
-
-    /// Calls `function` once for each mutator of the heap, this one among them, and returns when that is done. Mutators
-    /// are not stopped for it: each runs the function on its own thread when it next polls or allocates on the slow
-    /// path. For one in a blocking region, or one that waits, the calling thread runs it, and the mutator does not leave
-    /// the region meanwhile. So the function runs on several threads, and must not use the heap nor wait for another
-    /// thread. It is told for which mutator it runs by what requests interrupts of that.
-    ///
-    /// ```
-    /// use std::sync::atomic::{AtomicUsize, Ordering};
-    ///
-    /// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
-    /// let mut mutator = heap.attach().unwrap();
-    /// let count = AtomicUsize::new(0);
-    /// mutator.handshake(|_| {
-    ///     count.fetch_add(1, Ordering::Relaxed);
-    /// });
-    /// assert_eq!(count.into_inner(), 1);
-    /// ```
-    pub fn handshake(&mut self, function: impl Fn(Interrupter) + Sync) {
-        let heap = self.shared.number;
-        // SAFETY: the number of a mutator never changes.
-        unsafe { self.handshake_raw(|record| function(Interrupter::new(heap, record.number))) };
     }
 
     /// As [`Mutator::handshake`], with the records of the mutators.

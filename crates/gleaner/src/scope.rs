@@ -23,7 +23,6 @@ use crate::body::{OutOfMemory, Shared, with_heap};
 use crate::fields::{Fields, Slots};
 use crate::filling::New;
 use crate::handle::{Ephemeron, Handle, Weak};
-use crate::interrupts::Interrupter;
 use crate::known::at_allocation::ObjectType as _;
 use crate::known::{FitsInto, Holds, ObjectType};
 use crate::local::Local;
@@ -622,11 +621,6 @@ impl<'s> Scope<'s> {
     /// As [`Mutator::stop_and_call`].
     pub fn stop_and_call<R>(&mut self, body: impl FnOnce() -> R) -> R {
         self.mutator().stop_and_call(body)
-    }
-
-    /// As [`Mutator::handshake`].
-    pub fn handshake(&mut self, function: impl Fn(Interrupter) + Sync) {
-        self.mutator().handshake(function);
     }
 
     /// Stops here while another thread collects.
