@@ -1,7 +1,7 @@
 /*
  * What is used by a thread that does not own it, or when it is gone: mutators,
- * handles and heaps; and the heap in functions that a collection calls. Each
- * mistake ends the process with a message that names it. What looks like one
+ * handles and heaps; the heap in functions that a collection calls; and what is
+ * no object of the heap where one is asked for. Each mistake ends the process with a message that names it. What looks like one
  * and is none goes on.
  */
 /* Allocations, stores and polls ask whose the mutator is. */
@@ -9,6 +9,7 @@
 #include "mistake.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 /* ---- another thread's mutator -------------------------------------------- */
 
@@ -356,9 +357,149 @@ static void attaches_in_a_trace_function(struct stage *s)
     collect_traced(s, attach_for_slots);
 }
 
+static void attach_told(void *place, const struct gleaner_collection *of)
+{
+    (void)of;
+    gleaner_attach(((struct stage *)place)->heap);
+}
+
+static void attaches_in_a_listener(struct stage *s)
+{
+    gleaner_add_listener(s->heap, attach_told, s);
+    gleaner_collect(s->m, false);
+}
+
+/* The first part waits until a thread of the heap's has visited another. */
+static void fork_on_a_helper(void *data, size_t part,
+                             struct gleaner_visitor *visitor)
+{
+    const pthread_t *leader = (const pthread_t *)data;
+    int round;
+
+    (void)part, (void)visitor;
+    if (!pthread_equal(*leader, pthread_self()))
+        fork();
+    for (round = 0; round < 5000; round++)
+        usleep(1000);
+}
+
+static void forks_on_a_thread_of_the_heap(struct stage *s)
+{
+    struct gleaner_options options;
+    static pthread_t leader;
+    gleaner_mutator *m;
+
+    gleaner_blocking_begin(s->m);
+    memset(&options, 0, sizeof options);
+    options.limit = 2 << 20;
+    options.outside_layout = GLEANER_LAYOUT_FOLLOWED;
+    options.list = "workers=2,crew=all";
+    m = gleaner_attach(gleaner_heap_new(&options, NULL, 0));
+    leader = pthread_self();
+    gleaner_set_heap_root_visitor(m, 2, fork_on_a_helper, &leader);
+    gleaner_collect(m, true);
+}
+
+/* ---- what is no object of the heap ---------------------------------------- */
+
+static void *of_another_heap(struct stage *s)
+{
+    struct stage other;
+    void *object;
+
+    gleaner_blocking_begin(s->m);
+    other = set_up(s->m->slot_bytes == 4, 2 << 20);
+    object = gleaner_object(new_node(&other, 1));
+    gleaner_blocking_begin(other.m);
+    gleaner_blocking_end(s->m);
+    return object;
+}
+
+static void refers_weakly_to_nothing(struct stage *s)
+{
+    gleaner_weak_new(s->m, NULL);
+}
+
+static void has_a_key_of_another_heap(struct stage *s)
+{
+    gleaner_ephemeron_new(s->m, of_another_heap(s), NULL);
+}
+
+static void has_a_value_of_another_heap(struct stage *s)
+{
+    void *value = of_another_heap(s);
+
+    gleaner_ephemeron_new(s->m, gleaner_object(new_node(s, 1)), value);
+}
+
+static void finalizes_an_integer(struct stage *s)
+{
+    gleaner_add_finalizer(s->m, (void *)(uintptr_t)gleaner_integer(4));
+}
+
+static void finalizes_what_another_heap_has(struct stage *s)
+{
+    gleaner_finalizer_new(s->m, of_another_heap(s), 0, 0, true);
+}
+
+static void keeps_what_another_heap_has(struct stage *s)
+{
+    void *value = of_another_heap(s);
+
+    gleaner_finalizer_new(s->m, gleaner_object(new_node(s, 1)),
+                          gleaner_reference(value), 0, true);
+}
+
+static void holds_what_another_heap_has(struct stage *s)
+{
+    gleaner_handle_new(s->m, gleaner_reference(of_another_heap(s)));
+}
+
+static void sets_a_handle_to_what_another_heap_has(struct stage *s)
+{
+    gleaner_handle *handle = gleaner_handle_new(s->m, 0);
+
+    gleaner_handle_set(s->m, handle, gleaner_reference(of_another_heap(s)));
+}
+
+static void takes_nothing_back(struct stage *s)
+{
+    gleaner_take_back(s->m, NULL);
+}
+
+static void shrinks_nothing(struct stage *s)
+{
+    gleaner_shrink(s->m, NULL, 0);
+}
+
+static void takes_a_finalizer_to_nowhere(struct stage *s)
+{
+    gleaner_value object;
+
+    gleaner_next_finalizer(s->m, &object, NULL);
+}
+
+static void orders_a_finalizer_too_high(struct stage *s)
+{
+    gleaner_finalizer_new(s->m, gleaner_object(new_node(s, 1)), 0, UINT32_MAX,
+                          true);
+}
+
+static void visit_no_part(void *data, size_t part,
+                          struct gleaner_visitor *visitor)
+{
+    (void)data, (void)part, (void)visitor;
+}
+
+static void visits_roots_in_too_many_parts(struct stage *s)
+{
+    gleaner_set_heap_root_visitor(s->m, SIZE_MAX, visit_no_part, NULL);
+}
+
 #define BY_A_FUNCTION                                                          \
     " by a trace function, a size function or a root visitor: the heap is "    \
     "stopped there"
+#define NO_OBJECT ", where no object of this heap lies"
 #define DETACHED " by a mutator that was detached, or that never was one"
 
 static const struct mistake mistakes[] = {
@@ -399,6 +540,27 @@ static const struct mistake mistakes[] = {
     { "a collection" BY_A_FUNCTION, collects_in_a_root_visitor },
     { "an allocation" BY_A_FUNCTION, allocates_in_a_trace_function },
     { "attaching" BY_A_FUNCTION, attaches_in_a_trace_function },
+    { "the end of a listener inside which this thread attached to the same "
+      "heap again",
+      attaches_in_a_listener },
+    { "a fork" BY_A_FUNCTION, forks_on_a_thread_of_the_heap },
+    { "a weak reference is made for 0x0" NO_OBJECT, refers_weakly_to_nothing },
+    { "an ephemeron is made for 0x", has_a_key_of_another_heap },
+    { NO_OBJECT, has_a_key_of_another_heap },
+    { NO_OBJECT, has_a_value_of_another_heap },
+    { "a finalizer is added for 0x", finalizes_an_integer },
+    { "a finalizer is made for 0x", finalizes_what_another_heap_has },
+    { NO_OBJECT, keeps_what_another_heap_has },
+    { "a handle is made for 0x", holds_what_another_heap_has },
+    { "a handle is set for 0x", sets_a_handle_to_what_another_heap_has },
+    { "a finalizer is taken back for 0x0" NO_OBJECT, takes_nothing_back },
+    { "an array shrinks for 0x0" NO_OBJECT, shrinks_nothing },
+    { "the place for the object or for the value is NULL",
+      takes_a_finalizer_to_nowhere },
+    { "a finalizer of order 4294967295: orders are 0 to 7",
+      orders_a_finalizer_too_high },
+    { "a heap's root visitor has 18446744073709551615 parts",
+      visits_roots_in_too_many_parts },
 };
 
 static void each_mistake_has_a_message(bool compressed)
@@ -455,6 +617,22 @@ static void handles_are_freed_by_any_thread(bool compressed)
     tear_down(&s);
 }
 
+/* A type that is not described is refused with a message. */
+static void structs_that_are_null_are_told(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    char message[200] = "";
+
+    CHECK(gleaner_tailed(s.heap, NULL, message, sizeof message) == 0);
+    CHECK(strcmp(message, "the struct gleaner_tail is NULL") == 0);
+    CHECK(gleaner_weak_type(s.heap, NULL, message, sizeof message) == 0);
+    CHECK(strcmp(message, "the struct gleaner_weak_layout is NULL") == 0);
+    CHECK(gleaner_traced_type(s.heap, NULL, message, sizeof message) == 0);
+    CHECK(strcmp(message, "the struct gleaner_traced is NULL") == 0);
+    CHECK(gleaner_weak_type(s.heap, NULL, NULL, 0) == 0);
+    tear_down(&s);
+}
+
 /* To detach what was detached already does nothing, and a thread may attach
    again. */
 static void a_mutator_is_detached_twice(bool compressed)
@@ -474,6 +652,7 @@ int main(void)
     static const struct stage_case cases[] = {
         { "each mistake has a message", each_mistake_has_a_message },
         { "handles are freed by any thread", handles_are_freed_by_any_thread },
+        { "structs that are NULL are told", structs_that_are_null_are_told },
         { "a mutator is detached twice", a_mutator_is_detached_twice },
     };
 

@@ -5,6 +5,9 @@
 #include "child.h"
 #include "stage.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 static void collect_in_all_ways(struct stage *s)
 {
     int i;
@@ -321,6 +324,37 @@ static void only_arrays_in_one_piece_shrink(bool compressed)
     tear_down(&s);
 }
 
+static bool has_memory(char *start, size_t offset)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *first = (char *)((uintptr_t)(start + offset) / page * page);
+    unsigned char resident = 0;
+
+    CHECK(mincore(first, page, &resident) == 0);
+    return (resident & 1) != 0;
+}
+
+static void what_a_large_array_loses_goes_back(bool compressed)
+{
+    enum { BYTES = 1 << 20 };
+    struct stage s = set_up(compressed, 8 << 20);
+    gleaner_type whole = gleaner_primitives_whole(s.heap, 1);
+    char *array = (char *)gleaner_allocate_array(s.m, whole, BYTES, 1);
+
+    gleaner_fill_u8(s.m, array, 0, BYTES, 1);
+    CHECK(has_memory(array, BYTES / 2) && has_memory(array, BYTES / 4));
+    CHECK(gleaner_shrink(s.m, array, BYTES / 3));
+    CHECK(!has_memory(array, BYTES / 2) && has_memory(array, BYTES / 4));
+    CHECK(gleaner_load_u8(s.m, array, BYTES / 3 - 1) == 1);
+    tear_down(&s);
+}
+
+static void count_modules(void *data, const struct gleaner_type_count *of)
+{
+    if (strcmp(of->name, "module") == 0)
+        ++*(int *)data;
+}
+
 /* A program that loads code again and again has no more types than are in use. */
 static void types_without_objects_are_unregistered(bool compressed)
 {
@@ -328,7 +362,7 @@ static void types_without_objects_are_unregistered(bool compressed)
     struct stage s = set_up(compressed, 4 << 20);
     gleaner_type types[TYPES], first = 0;
     uint32_t offset = 8;
-    int round, i;
+    int round, i, named = 0;
 
     GLEANER_FRAME(s.m, frame, TYPES);
     for (round = 0; round < 3; round++) {
@@ -342,6 +376,10 @@ static void types_without_objects_are_unregistered(bool compressed)
             frame.values[i] = gleaner_reference(
                 gleaner_allocate(s.m, types[i], s.node_bytes));
         }
+        gleaner_census(s.m, count_modules, &named);
+        CHECK(named == 0); /* nothing is left of those that had the numbers */
+        for (i = 0; i < TYPES; i++)
+            gleaner_name_type(s.heap, types[i], "module");
         for (i = 0; i < TYPES; i += 2)
             frame.values[i] = 0;
         CHECK(gleaner_unregister_types(s.m, types, TYPES) == TYPES / 2);
@@ -477,6 +515,8 @@ int main(void)
           a_constant_that_refers_to_what_moves_is_found },
         { "arrays shrink", arrays_shrink },
         { "only arrays in one piece shrink", only_arrays_in_one_piece_shrink },
+        { "what a large array loses goes back",
+          what_a_large_array_loses_goes_back },
         { "a header is as promised", a_header_is_as_promised },
     };
 

@@ -998,8 +998,9 @@ struct gleaner_collection {
 /* Calls `listener` after each collection, when the other threads run again.
    `of` is valid only during the call. Several threads may call the listener at
    once. It may take totals with a mutator of this heap, but must not use one
-   otherwise. It may attach to another heap. It must not leave by longjmp or by
-   an exception. The listener stays until the heap ends. */
+   otherwise. It may attach to any heap; from this one it detaches before it
+   returns. It must not leave by longjmp or by an exception. The listener stays
+   until the heap ends. */
 void gleaner_add_listener(gleaner_heap *heap,
                           void (*listener)(void *data,
                                            const struct gleaner_collection *of),
@@ -1120,8 +1121,13 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
 /* A handle keeps what it holds alive until the handle is freed. Any thread may
    free it. One that is used after it was freed, or freed twice, ends the
    process with a message; so does a weak reference or an ephemeron. Their
-   pointers are no addresses. The functions that make handles, weak references and ephemerons
-   answer NULL when the heap has no room for another one. */
+   pointers are no addresses. The functions that make handles, weak references
+   and ephemerons answer NULL when the heap has no room for another one.
+
+   Objects that these functions and those for finalizers are given are of the
+   mutator's heap. NULL, an integer and an object of another heap end the process
+   with a message where an object is asked for; a value may be null, and that of a
+   handle or a finalizer an integer. */
 typedef struct gleaner_handle gleaner_handle;
 gleaner_handle *gleaner_handle_new(gleaner_mutator *mutator,
                                    gleaner_value value);

@@ -162,7 +162,8 @@ pub unsafe extern "C" fn gleaner_finalizer_new(
     revives: bool,
 ) -> *mut u8 {
     let finalizing = Finalizing {
-        order: u8::try_from(order).unwrap_or(u8::MAX),
+        order: u8::try_from(order)
+            .unwrap_or_else(|_| panic!("a finalizer of order {order}: orders are 0 to 7")),
         revives,
     };
     // SAFETY: the calling thread's mutator, a valid reference and a valid value; the caller keeps no others.
@@ -192,6 +193,10 @@ pub unsafe extern "C" fn gleaner_next_finalizer(
     object: *mut u64,
     value: *mut u64,
 ) -> bool {
+    assert!(
+        !object.is_null() && !value.is_null(),
+        "gleaner_next_finalizer: the place for the object or for the value is NULL"
+    );
     // SAFETY: the calling thread's mutator.
     let Some(ready) = (unsafe { mutator(record, "a finalizer is taken") }).next_finalizer_raw()
     else {

@@ -247,6 +247,25 @@ fn no_offsets(count: usize, message: *mut c_char, bytes: usize) -> u32 {
     0
 }
 
+/// What a pointer of the caller's leads to. If it is null, `message` says that the `name` is.
+///
+/// # Safety
+/// Null, or a complete struct, which lies there as long as `'a` lasts; `message` is null or has `bytes` bytes.
+unsafe fn given<'a, T>(
+    given: *const T,
+    name: &str,
+    message: *mut c_char,
+    bytes: usize,
+) -> Option<&'a T> {
+    // SAFETY: null, or a complete struct, as the caller promises.
+    let given = unsafe { given.as_ref() };
+    if given.is_none() {
+        // SAFETY: as the caller promises.
+        unsafe { say(&format!("the {name} is NULL"), message, bytes) };
+    }
+    given
+}
+
 /// `struct gleaner_tail`.
 #[repr(C)]
 pub struct Tail {
@@ -265,8 +284,10 @@ pub unsafe extern "C" fn gleaner_tailed(
     message: *mut c_char,
     message_bytes: usize,
 ) -> u32 {
-    // SAFETY: a complete struct, as gleaner.h asks.
-    let tail = unsafe { &*tail };
+    // SAFETY: null, or a complete struct, as gleaner.h asks.
+    let Some(tail) = (unsafe { given(tail, "struct gleaner_tail", message, message_bytes) }) else {
+        return 0;
+    };
     // SAFETY: null, or as many offsets as the struct says lie there, as gleaner.h asks.
     let Some(references) = (unsafe { list(tail.offsets, tail.count) }) else {
         return no_offsets(tail.count, message, message_bytes);
@@ -330,8 +351,11 @@ pub unsafe extern "C" fn gleaner_weak_type(
     message: *mut c_char,
     message_bytes: usize,
 ) -> u32 {
-    // SAFETY: a complete struct, as gleaner.h asks.
-    let layout = unsafe { &*layout };
+    let name = "struct gleaner_weak_layout";
+    // SAFETY: null, or a complete struct, as gleaner.h asks.
+    let Some(layout) = (unsafe { given(layout, name, message, message_bytes) }) else {
+        return 0;
+    };
     // SAFETY: null, or as many offsets as the struct says lie there, as gleaner.h asks.
     let lists = unsafe { (layout.slots.slots(), layout.element_slots.slots()) };
     let (slots, element_slots) = match lists {
@@ -366,8 +390,11 @@ pub unsafe extern "C" fn gleaner_traced_type(
     message: *mut c_char,
     message_bytes: usize,
 ) -> u32 {
-    // SAFETY: a complete struct, as gleaner.h asks.
-    let traced = unsafe { &*traced };
+    let name = "struct gleaner_traced";
+    // SAFETY: null, or a complete struct, as gleaner.h asks.
+    let Some(traced) = (unsafe { given(traced, name, message, message_bytes) }) else {
+        return 0;
+    };
     let size = match (traced.size, traced.element) {
         (Some(function), _) => Size::Function(function),
         (None, 0) => Size::Fixed(traced.bytes),

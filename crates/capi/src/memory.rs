@@ -73,7 +73,13 @@ pub unsafe extern "C" fn gleaner_snapshot(
     let written = unsafe { mutator(record, "a snapshot") }.snapshot(path);
     if let Err(error) = written {
         // SAFETY: `message` is null or has `message_bytes` bytes, as gleaner.h asks.
-        unsafe { say(&error.to_string(), message, message_bytes) };
+        unsafe {
+            say(
+                &format!("{}: {error}", path.display()),
+                message,
+                message_bytes,
+            )
+        };
     }
     written.is_ok()
 }

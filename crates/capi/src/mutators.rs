@@ -348,8 +348,8 @@ pub unsafe extern "C" fn gleaner_handshake(
 ) {
     let call = call.expect("gleaner_handshake: the function to call is NULL");
     let each = ForEach(call, data);
-    // SAFETY: the calling thread's mutator.
-    unsafe { mutator(record, "a handshake") }.handshake(|record| each.call(record));
+    // SAFETY: the calling thread's mutator; the function reads the record that it is given, as gleaner.h asks.
+    unsafe { mutator(record, "a handshake").handshake_raw(|record| each.call(record)) };
 }
 
 /// `struct gleaner_totals`.

@@ -112,7 +112,7 @@ impl<'s> Scope<'s> {
 
     /// Where a reference of an object lies of which is known what `T` says.
     #[inline(always)]
-    fn reference<T: Holds>(&self, object: Address, index: impl Index) -> Place {
+    pub(crate) fn reference<T: Holds>(&self, object: Address, index: impl Index) -> Place {
         // SAFETY: a local refers to a valid object, of which is known what its type says.
         let place = unsafe { T::reference(self.shared(), object, index) };
         place.unwrap_or_else(|| self.no_reference(object, &index))

@@ -1,9 +1,12 @@
-//! Compare-and-swap of the slots of structures; that of elements is in `elements`.
+//! Compare-and-swap of the slots of objects; what it takes in arrays is in `elements`.
 
 use gleaner_mem::Address;
 use gleaner_mem::places::Place;
 use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 
+use crate::body::OutOfMemory;
+use crate::index::Index;
+use crate::known::Holds;
 use crate::local::Local;
 use crate::mutator::Mutator;
 use crate::scope::Scope;
@@ -56,25 +59,29 @@ impl Mutator {
 }
 
 impl Scope<'_> {
-    /// As [`Scope::compare_exchange`], of a structure; `None` of an array, and of a reference that the object has not.
-    pub(crate) fn exchange_field(
+    /// Sets reference `index` of an object to `new` if it is `expected`. The result is whether it was. Mutators may race
+    /// for the reference. In an array this is like an allocation: it may collect, and it fails when there is no memory.
+    pub fn compare_exchange<T: Holds>(
         &mut self,
-        object: Local<'_>,
-        index: usize,
-        expected: Value,
-        new: Value,
-    ) -> Option<bool> {
+        object: Local<'_, T>,
+        index: impl Index,
+        expected: Local<'_, impl Holds>,
+        new: Local<'_, impl Holds>,
+    ) -> Result<bool, OutOfMemory> {
+        let (expected, new) = (self.value(expected), self.value(new));
         let object = self.object(object);
-        // SAFETY: a local refers to a valid object.
-        let place = unsafe { self.shared().types().reference_place(object, index) };
-        let Some(Place::Field(offset)) = place else {
-            return None;
+        let done = match self.reference::<T>(object, index) {
+            // SAFETY: the offset is that of a slot of this object; locals hold what fits.
+            Place::Field(offset) => unsafe {
+                self.shared()
+                    .compare_exchange_raw(object, offset, expected, new)
+            },
+            // SAFETY: an array of references that has this element; locals hold what fits, and a scope has only locals.
+            Place::Element(index) => unsafe {
+                self.mutator()
+                    .compare_exchange_element_raw(object, index, expected, new)
+            }?,
         };
-        // SAFETY: the offset is that of a slot of this object; locals hold what fits.
-        let done = unsafe {
-            self.shared()
-                .compare_exchange_raw(object, offset, expected, new)
-        };
-        Some(done.is_ok())
+        Ok(done.is_ok())
     }
 }

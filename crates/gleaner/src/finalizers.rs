@@ -103,6 +103,8 @@ impl Mutator {
             "a finalizer of order {order}: orders are 0 to {}",
             ORDERS - 1
         );
+        self.assert_own(object, "a finalizer is made");
+        self.assert_own_value(value, "a finalizer is made");
         let found = with_heap!(&self.shared.kind, heap => heap.finalizer_type());
         let (id, bytes) = found.map_err(|_| OutOfMemory { bytes: 0 })?;
         let new = NewObject::structure(id, bytes);
@@ -125,7 +127,7 @@ impl Mutator {
     /// # Safety
     /// `finalizer` is a valid reference.
     pub unsafe fn take_back_raw(&mut self, finalizer: Address) -> Option<bool> {
-        self.assert_inside("a finalizer is taken back");
+        self.assert_own(finalizer, "a finalizer is taken back");
         with_heap!(&self.shared.kind, heap => heap.take_back(finalizer))
     }
 

@@ -25,7 +25,7 @@ use gleaner_plans::scavenge::stop::whereabouts::Passage;
 use crate::body::{Body, with_heap};
 use crate::guarded::Guarded;
 
-use crate::{members, threads};
+use crate::{collectors, members, threads};
 
 /// A heap in the list of all.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -100,6 +100,8 @@ fn all_hold_still(overdue: bool) -> bool {
 }
 
 extern "C" fn before() {
+    // A thread of a heap's own is a mutator of none.
+    collectors::assert_none("a fork");
     members::own().for_each(|member| members::assert_world_runs(member.body().number, "a fork"));
     members::stand(None);
     HEAPS.lock();

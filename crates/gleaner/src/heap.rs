@@ -157,6 +157,8 @@ impl Heap {
                 let member = members::inside(number);
                 let _runs = member.map(|member| Runs::new(member, Callback::Listener));
                 told.tell(events);
+                let remedy = "drop the second mutator in the listener";
+                members::assert_no_second(number, "the end of a listener", remedy);
             }));
         });
         // SAFETY: the heap is in a box, and dropped after its threads.

@@ -8,6 +8,7 @@ use gleaner_plans::scavenge::heap_roots::{HeapRootVisitor, RootRange, RootRangeE
 
 use crate::body::with_heap;
 use crate::handle::Handle;
+use crate::known::Holds;
 use crate::local::Local;
 use crate::mutator::Mutator;
 use crate::scope::Scope;
@@ -29,7 +30,7 @@ impl Scope<'_> {
     ///     Ok::<(), gleaner::OutOfMemory>(())
     /// }).unwrap();
     /// ```
-    pub fn set_handle(&mut self, handle: &Handle, local: Local<'_>) {
+    pub fn set_handle(&mut self, handle: &Handle, local: Local<'_, impl Holds>) {
         self.own_handle(&handle.shared);
         let value = self.value(local);
         // SAFETY: locals hold valid values of this heap, whose handle it is.
@@ -48,6 +49,7 @@ impl Mutator {
             Arc::ptr_eq(&self.counted, &handle.shared),
             "a handle of another heap"
         );
+        self.assert_own_value(value, "a handle is set");
         // SAFETY: the value is valid, as the caller promises, and the handle is this heap's.
         handle.put(value);
     }
@@ -82,6 +84,11 @@ impl Mutator {
     /// allocation of any mutator.
     pub unsafe fn set_heap_root_visitor(&mut self, visitor: Option<HeapRootVisitor>) {
         self.assert_inside("a heap's root visitor is set");
+        let parts = visitor.map_or(0, |visitor| visitor.parts);
+        assert!(
+            u32::try_from(parts).is_ok(),
+            "a heap's root visitor has {parts} parts: cut the roots so that a part has some thousand of them"
+        );
         with_heap!(&self.shared.kind, heap => heap.heap_roots.set_visitor(visitor));
     }
 }

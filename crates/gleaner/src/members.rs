@@ -218,6 +218,16 @@ pub(crate) fn assert_world_runs(heap: u32, what: &str) {
         .for_each(|callback| callback.assert_none(what));
 }
 
+/// Panics when `what` is over, in which the calling thread was outside of the heap's gate, if it has attached there again:
+/// `remedy` says what to do instead.
+pub(crate) fn assert_no_second(heap: u32, what: &str, remedy: &str) {
+    assert!(
+        inside(heap).is_none(),
+        "{what} inside which this thread attached to the same heap again, and that mutator is still attached: each \
+         collection would wait for it for ever; {remedy}"
+    );
+}
+
 /// The thread whose mutator has this record; `None` if there is no such mutator. For messages.
 pub(crate) fn owner_of(record: NonNull<Record>) -> Option<ThreadId> {
     ALL.with(|all| {

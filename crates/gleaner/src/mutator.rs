@@ -205,11 +205,8 @@ impl Mutator {
             let what = "the end of a blocking region";
             self.member().callback.get().assert_none(what);
             members::assert_world_runs(self.shared.number, what);
-            assert!(
-                members::inside(self.shared.number).is_none(),
-                "{what} inside which this thread attached to the same heap again, and that mutator is still attached: each \
-                 collection would wait for it for ever; drop the second mutator inside the region"
-            );
+            let remedy = "drop the second mutator inside the region";
+            members::assert_no_second(self.shared.number, what, remedy);
             with_heap!(&self.shared.kind, heap => heap.enter(self.record(), Passage::Region));
             self.show_buffer();
         }
@@ -280,9 +277,9 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.walk(self.record(), visit));
     }
 
-    /// Interrupts may be requested of this mutator from now on: who polls for it calls its handler.
-    pub(crate) fn take_interrupts(&self) {
-        members::take_interrupts(self.member(), true);
+    /// Whether interrupts may be requested of this mutator from now on: who polls for it calls its handler.
+    pub(crate) fn take_interrupts(&self, takes: bool) {
+        members::take_interrupts(self.member(), takes);
     }
 
     /// Whether frames are open on the shadow stack.
@@ -298,24 +295,11 @@ impl Mutator {
         with_heap!(&self.shared.kind, heap => heap.stop_and_call(self.record(), body))
     }
 
-    /// Calls `function` once for each mutator of the heap, this one among them, and returns when that is done. Mutators
-    /// are not stopped for it: each runs the function on its own thread when it next polls or allocates on the slow
-    /// path. For one in a blocking region, or one that waits, the calling thread runs it, and the mutator does not leave
-    /// the region meanwhile. So the function runs on several threads. It may read the record that it is given, and must
-    /// not use the heap nor wait for another thread.
+    /// As [`Mutator::handshake`], with the records of the mutators.
     ///
-    /// ```
-    /// use std::sync::atomic::{AtomicUsize, Ordering};
-    ///
-    /// let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();
-    /// let mut mutator = heap.attach().unwrap();
-    /// let count = AtomicUsize::new(0);
-    /// mutator.handshake(|_| {
-    ///     count.fetch_add(1, Ordering::Relaxed);
-    /// });
-    /// assert_eq!(count.into_inner(), 1);
-    /// ```
-    pub fn handshake(&mut self, function: impl Fn(&Record) + Sync) {
+    /// # Safety
+    /// The function only reads the record, which may be that of another thread's mutator.
+    pub unsafe fn handshake_raw(&mut self, function: impl Fn(&Record) + Sync) {
         self.assert_may_collect("a handshake");
         let _runs = Runs::new(self.member(), Callback::Stop);
         let serve = |record: &Record| members::serve(record, &function);

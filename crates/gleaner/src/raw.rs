@@ -287,7 +287,7 @@ impl Mutator {
 
     /// For such a door: interrupts may be requested from now on.
     pub fn handle_interrupts(&mut self) {
-        self.take_interrupts();
+        self.take_interrupts(true);
     }
 
     fn stop_if_asked(&mut self) {
@@ -425,12 +425,32 @@ impl Mutator {
         self.leave_for_good();
     }
 
+    /// Panics if no object of this heap can lie there, or outside of the gate: `what` needs one.
+    #[inline]
+    pub(crate) fn assert_own(&self, object: Address, what: &str) {
+        self.assert_inside(what);
+        let is_own = with_heap!(&self.shared.kind, heap => heap.can_hold(object));
+        assert!(
+            is_own,
+            "{what} for {object:?}, where no object of this heap lies: it is NULL, an integer, or of another heap"
+        );
+    }
+
+    /// As [`Mutator::assert_own`], if the value is a reference.
+    #[inline]
+    pub(crate) fn assert_own_value(&self, value: Value, what: &str) {
+        if let Some(object) = value.as_object() {
+            self.assert_own(object, what);
+        }
+    }
+
     /// Makes a handle to a value. `None` when the heap has as many handles as it can.
     ///
     /// # Safety
     /// The value is valid.
     pub unsafe fn handle_raw(&mut self, value: Value) -> Option<Handle> {
         self.assert_inside("a handle is made");
+        self.assert_own_value(value, "a handle is made");
         let shared = Arc::clone(&self.counted);
         Handle::create(shared, &[value])
     }
@@ -440,7 +460,7 @@ impl Mutator {
     /// # Safety
     /// `object` is a valid reference.
     pub unsafe fn weak_raw(&mut self, object: Address) -> Option<Weak> {
-        self.assert_inside("a weak reference is made");
+        self.assert_own(object, "a weak reference is made");
         let shared = Arc::clone(&self.counted);
         Weak::create(shared, &[Value::reference(object)])
     }
@@ -450,7 +470,8 @@ impl Mutator {
     /// # Safety
     /// Both are valid references; only the value may be null.
     pub unsafe fn ephemeron_raw(&mut self, key: Address, value: Address) -> Option<Ephemeron> {
-        self.assert_inside("an ephemeron is made");
+        self.assert_own(key, "an ephemeron is made");
+        self.assert_own_value(Value::reference(value), "an ephemeron is made");
         let shared = Arc::clone(&self.counted);
         Ephemeron::create(shared, &[key, value].map(Value::reference))
     }
@@ -460,7 +481,7 @@ impl Mutator {
     /// # Safety
     /// `object` is a valid reference.
     pub unsafe fn add_finalizer_raw(&mut self, object: Address) -> Option<()> {
-        self.assert_inside("a finalizer is added");
+        self.assert_own(object, "a finalizer is added");
         with_heap!(&self.shared.kind, heap => heap.weak.add_finalizer(object))
     }
 

@@ -623,11 +623,6 @@ impl<'s> Scope<'s> {
         self.mutator().stop_and_call(body)
     }
 
-    /// As [`Mutator::handshake`].
-    pub fn handshake(&mut self, function: impl Fn(&Record) + Sync) {
-        self.mutator().handshake(function);
-    }
-
     /// Stops here while another thread collects.
     #[inline]
     pub fn poll(&mut self) {

@@ -16,6 +16,7 @@ impl Mutator {
     /// `object` is a valid reference. No cursor or window shows the elements that go, and no other thread uses them.
     pub unsafe fn shrink_raw(&mut self, object: Address, length: u32) -> bool {
         self.assert_may_collect("an array shrinks");
+        self.assert_own(object, "an array shrinks");
         let record = self.record();
         // SAFETY: a valid reference, and nobody uses what goes, as the caller promises; the mutator is inside the gate.
         with_heap!(&self.shared.kind, heap => unsafe { heap.shrink(record, object, length) })

@@ -18,7 +18,7 @@ impl Mutator {
     /// No thread allocates an object of these types from now on, unless they are left in `types` and the call is over.
     pub unsafe fn unregister_types(&mut self, types: &mut Vec<TypeId>) {
         for &id in &*types {
-            let known = with_heap!(&self.shared.kind, heap => heap.model.types.has(id));
+            let known = with_heap!(&self.shared.kind, heap => heap.has_type(id));
             assert!(
                 known,
                 "a type is unregistered that this heap has not: {}",
@@ -33,6 +33,7 @@ impl Mutator {
             if !is_in_use {
                 // SAFETY: the walk found no instance, and nobody has made one since, as the caller promises.
                 with_heap!(&self.shared.kind, heap => unsafe { heap.model.types.unregister(id) });
+                with_heap!(&self.shared.kind, heap => heap.forget_type(id));
             }
             is_in_use
         });

@@ -138,8 +138,8 @@ impl fmt::Display for TypeError {
             ),
             TypeError::Offset(offset) => write!(
                 out,
-                "a reference at offset {offset}: slots lie behind the header of 8 bytes and inside the instance, \
-                 are aligned to their size, and are given in ascending order"
+                "a reference at offset {offset}: slots lie behind the header of 8 bytes (behind the length at 8, where there \
+                 are elements) and inside the instance, are aligned to their size, and are given in ascending order"
             ),
             TypeError::Element(log2) => {
                 write!(

@@ -14,33 +14,11 @@ use super::copied::Copied;
 use super::cursor::Cursor;
 use super::element::Number;
 use crate::body::OutOfMemory;
+use crate::known::Holds;
 use crate::local::Local;
 use crate::scope::Scope;
 
 impl Scope<'_> {
-    /// Sets reference `index` of a structure or of an array of references to `new` if it is `expected`. The result is
-    /// whether it was. Mutators may race for the reference. In an array this is like an allocation: it may collect, and
-    /// it fails when there is no memory.
-    pub fn compare_exchange(
-        &mut self,
-        object: Local<'_>,
-        index: usize,
-        expected: Local<'_>,
-        new: Local<'_>,
-    ) -> Result<bool, OutOfMemory> {
-        let (expected, new) = (self.value(expected), self.value(new));
-        if let Some(done) = self.exchange_field(object, index, expected, new) {
-            return Ok(done);
-        }
-        let object = self.references_of(object, "a compare-and-swap of", index, 1);
-        // SAFETY: an array of references that has this element; locals hold what fits, and a scope has only locals.
-        let done = unsafe {
-            self.mutator()
-                .compare_exchange_element_raw(object, index, expected, new)
-        };
-        Ok(done?.is_ok())
-    }
-
     /// Writes `new` to element `index` of an array of these numbers if the element is `expected`. If it is not, the
     /// inner error is what the element is. Mutators may race for the element. Like an allocation, this may collect, and
     /// it fails when there is no memory.
@@ -66,7 +44,7 @@ impl Scope<'_> {
         array: Local<'_>,
         index: usize,
         count: usize,
-        value: Local<'_>,
+        value: Local<'_, impl Holds>,
     ) -> Result<(), OutOfMemory> {
         let value = self.value(value);
         let object = self.references_of(array, "a fill of", index, count);

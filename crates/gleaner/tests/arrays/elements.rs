@@ -403,7 +403,7 @@ fn the_safe_layer_checks_types_and_ranges() {
         "a fill of numbers of 2 bytes of an object that has 10 elements of 1 bytes",
         "a fill of references of an object that has 10 elements of 1 bytes",
         "a copy of 2 elements at 18446744073709551615 of an array of 10",
-        "a compare-and-swap of 1 element at 10 of an array of 10",
+        "reference 10 of an object that has 10 elements, references",
         "a copy of numbers of 8 bytes of an object that has 10 elements, references",
         "reference 10 of an object that has 10 elements, references",
         "item 10 of 1 bytes of an object that has 10 elements of 1 bytes",

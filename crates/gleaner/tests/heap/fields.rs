@@ -223,6 +223,51 @@ fn tails_keep_their_references_and_numbers() {
     }
 }
 
+/// What is known of a local is no hindrance: neither to a swap, in an object or behind a head, nor to a handle.
+#[test]
+fn references_of_known_fields_and_of_tails_are_swapped() {
+    for references in [References::Wide, References::Compressed] {
+        let heap = heap(references);
+        let node: Fields<2, 12> = heap.fields().unwrap();
+        let one = Structure {
+            references: 1,
+            bytes: 0,
+        };
+        let tail = heap
+            .tailed(Tailed {
+                head: one,
+                element: one,
+            })
+            .unwrap();
+        let swapped: Result<(), OutOfMemory> = heap.attach().unwrap().scope(|scope| {
+            let (root, none) = (scope.allocate(node)?, scope.null());
+            let frame = scope.allocate_tailed(tail, 9)?;
+            let last = InTail {
+                element: 8,
+                index: 0,
+            };
+            assert!(scope.compare_exchange(root, 1, none, root)?);
+            assert!(!scope.compare_exchange(root, 1, none, frame)?);
+            assert!(scope.compare_exchange(frame, last, none, root)?);
+            assert!(scope.compare_exchange(frame, 0, none, root)?);
+            let handle = scope.handle(frame).unwrap();
+            scope.set_handle(&handle, root);
+            scope.collect(true);
+            let opened = scope.open(&handle);
+            for held in [
+                scope.get(root, 1),
+                scope.get(frame, last),
+                scope.get(frame, 0),
+                opened,
+            ] {
+                assert!(scope.same(held, root));
+            }
+            Ok(())
+        });
+        swapped.unwrap();
+    }
+}
+
 #[test]
 #[should_panic(expected = "reference 0 in element 2 of an object that has 2 elements of 8 bytes")]
 fn an_element_past_the_last_is_named() {

@@ -163,6 +163,56 @@ fn what_lives_waits_and_what_is_taken_back_is_not_handed_out() {
 }
 
 #[test]
+fn what_is_taken_back_is_announced_no_more_and_keeps_nothing() {
+    for setup in SETUPS {
+        for is_ready in [false, true] {
+            let heap = heap(setup);
+            let of = heap.structure(NODE).unwrap();
+            heap.attach().unwrap().scope(|scope| {
+                let (finalizer, kept) = (scope.null(), scope.null());
+                let weak = scope.nested(|scope| {
+                    let (object, value) = (node(scope, of, 1), node(scope, of, 2));
+                    let finalizing = Finalizing {
+                        order: 0,
+                        revives: true,
+                    };
+                    let made = scope.finalizer(object, value, finalizing).unwrap();
+                    scope.assign(finalizer, made);
+                    if !is_ready {
+                        scope.assign(kept, object);
+                    }
+                    scope.weak(value).unwrap()
+                });
+                scope.collect(true);
+                assert_eq!(heap.ready_finalizers(), usize::from(is_ready));
+                assert!(scope.take_back(finalizer));
+                assert_eq!(heap.ready_finalizers(), 0);
+                scope.collect(true);
+                let value = scope.upgrade(&weak);
+                assert!(scope.is_null(value) && !scope.take_back(finalizer));
+            });
+        }
+    }
+}
+
+/// The type of finalizers is the collector's: a census names it, and a program cannot unregister it.
+#[test]
+#[should_panic(expected = "a type is unregistered that this heap has not")]
+fn the_type_of_finalizers_stays() {
+    let heap = heap(SETUPS[0]);
+    let of = heap.structure(NODE).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| forget(scope, of, 1, 0, true));
+    let census = mutator.census();
+    let counted = census.iter().find(|count| count.name == "finalizer");
+    let mut types = vec![counted.expect("one finalizer is ready").id];
+    mutator.collect(true);
+    mutator.scope(|scope| assert_eq!(handed_out(scope), [1]));
+    // SAFETY: nobody allocates objects of the type meanwhile.
+    unsafe { mutator.unregister_types(&mut types) };
+}
+
+#[test]
 fn a_listener_hears_that_some_are_ready() {
     let heap = heap(SETUPS[0]);
     let of = heap.structure(NODE).unwrap();

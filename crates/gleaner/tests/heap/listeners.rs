@@ -124,6 +124,31 @@ fn a_listener_may_ask_the_heap_and_wait_for_another_thread_that_collects() {
     assert_eq!(inner.load(Ordering::Relaxed), 2);
 }
 
+/// A second mutator of the thread's that is left would not stop when the first one, which is told, goes on.
+#[test]
+fn a_listener_may_attach_and_a_mutator_that_it_leaves_is_named() {
+    let (heap, other) = (builder().build().unwrap(), builder().build().unwrap());
+    let (own, leaves) = (heap.clone(), Arc::new(AtomicBool::new(false)));
+    let is_to_leave = leaves.clone();
+    heap.add_collection_listener(move |_| {
+        other.attach().unwrap().collect(true);
+        let second = own.attach().unwrap();
+        if is_to_leave.load(Ordering::Relaxed) {
+            std::mem::forget(second);
+        }
+    });
+    let mut mutator = heap.attach().unwrap();
+    mutator.collect(false);
+    leaves.store(true, Ordering::Relaxed);
+    let panic = catch_unwind(AssertUnwindSafe(|| mutator.collect(false))).unwrap_err();
+    let message = panic.downcast::<String>().unwrap();
+    assert!(
+        message.starts_with("the end of a listener inside which this thread attached"),
+        "{message}"
+    );
+    assert_eq!(heap.totals().scavenges, 2);
+}
+
 #[test]
 fn a_listener_that_panics_breaks_nothing() {
     let heap = builder().build().unwrap();

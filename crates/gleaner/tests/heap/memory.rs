@@ -408,6 +408,31 @@ fn a_limit_that_the_heap_cannot_have_is_refused() {
 }
 
 #[test]
+fn a_type_with_the_number_of_another_that_was_unregistered_counts_from_nothing() {
+    let builder = Heap::builder().limit(8 * MB).ignore_environment();
+    let heap = builder.options("count-types=on").unwrap().build().unwrap();
+    let mut mutator = heap.attach().unwrap();
+    for _ in 0..2 {
+        let node = node(&heap);
+        mutator.scope(|scope| {
+            for _ in 0..100 {
+                scope
+                    .nested(|scope| scope.allocate(node).map(drop))
+                    .unwrap();
+            }
+        });
+        let census = mutator.census();
+        let found = census.iter().find(|of| of.id == node.id()).unwrap();
+        assert_eq!((&*found.name, found.allocated.unwrap().objects), ("", 100));
+        heap.name_type(node.id(), "node");
+        let mut types = vec![node.id()];
+        // SAFETY: nobody allocates a node from now on.
+        unsafe { mutator.unregister_types(&mut types) };
+        assert_eq!(types, []);
+    }
+}
+
+#[test]
 fn a_census_counts_what_lives_and_what_was_allocated_of_each_type() {
     for arrays in ["contiguous", "zray"] {
         let builder = Heap::builder()

@@ -1,6 +1,7 @@
 //! What an embedder does with the threads of a heap: it interrupts one, stops all, and makes those of the heap itself.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -103,6 +104,30 @@ fn interrupts_and_collections_do_not_lose_each_other() {
     });
 }
 
+#[test]
+fn a_handler_that_panics_is_gone_and_one_that_is_interrupted_is_called_again() {
+    let heap = builder().build().unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let interrupter = mutator.interrupter();
+    assert!(!interrupter.request());
+    mutator.set_interrupt_handler(|_| panic!("not now"));
+    assert!(interrupter.request());
+    let poll = std::panic::AssertUnwindSafe(|| mutator.poll());
+    std::panic::catch_unwind(poll).unwrap_err();
+    assert!(!interrupter.request());
+    let calls = Rc::new(Cell::new(0));
+    let count = calls.clone();
+    mutator.set_interrupt_handler(move |_| {
+        count.set(count.get() + 1);
+        assert!(count.get() == 3 || interrupter.request());
+    });
+    assert!(interrupter.request());
+    for expected in [1, 2, 3, 3] {
+        mutator.poll();
+        assert_eq!(calls.get(), expected);
+    }
+}
+
 static REQUESTS: Mutex<Vec<gleaner::Interrupter>> = Mutex::new(Vec::new());
 
 #[test]
@@ -196,10 +221,11 @@ fn a_handshake_asks_each_mutator_once_wherever_it_is() {
         }
         for round in 0..100 {
             let asked = Mutex::new(Vec::new());
-            mutator.handshake(|record| asked.lock().unwrap().push(record.number));
-            let mut asked = asked.into_inner().unwrap();
-            asked.sort_unstable();
-            assert_eq!(asked, [1, 2, 3, 4]);
+            mutator.handshake(|of| asked.lock().unwrap().push(of));
+            let asked = asked.into_inner().unwrap();
+            let each: HashSet<_> = asked.iter().copied().collect();
+            assert_eq!((asked.len(), each.len()), (4, 4));
+            assert!(each.contains(&mutator.interrupter()));
             mutator.collect(round % 8 == 0);
         }
         ended.store(true, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use gleaner_base::contexts::AllocatorLocked;
@@ -11,7 +12,7 @@ use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
 use gleaner_mem::header;
 use gleaner_mem::object_bits::{BitTables, ObjectBits};
-use gleaner_mem::object_model::{ELEMENTS, ObjectModel, Shape, TypeError, TypeId};
+use gleaner_mem::object_model::{ELEMENTS, GRANULE, ObjectModel, Shape, TypeError, TypeId};
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::numa::Refusal;
 use gleaner_os::{log_file::LogFile, memory};
@@ -280,9 +281,19 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Until the range is removed, or the heap ends, such slots lie there, and hold valid values at every poll and
     /// allocation of any mutator.
     pub unsafe fn add_root_range(&self, range: RootRange) -> Result<(), RootRangeError> {
+        self.heap_roots.add(range, self.addresses())
+    }
+
+    /// The addresses that are reserved for objects.
+    fn addresses(&self) -> Range<usize> {
         let (start, bytes) = self.reservation;
         let start = Address::of(start.as_ptr()).word();
-        self.heap_roots.add(range, start..start + bytes)
+        start..start + bytes
+    }
+
+    /// Whether an object of this heap can lie there.
+    pub fn can_hold(&self, object: Address) -> bool {
+        self.addresses().contains(&object.word()) && object.word().is_multiple_of(GRANULE)
     }
 
     /// Which objects there are: of the old and the pinned space always, after marking of all.

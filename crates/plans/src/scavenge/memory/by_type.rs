@@ -43,6 +43,15 @@ impl<F: SlotFormat> Scavenge<F> {
         });
     }
 
+    /// A mutator inside the gate has unregistered the type: of another one with its number nothing was allocated yet.
+    pub fn forget_type(&self, id: TypeId) {
+        self.allocated_by_type.with(|counts| {
+            if let Some(of) = counts.get_mut(id.get() as usize) {
+                *of = Count::default();
+            }
+        });
+    }
+
     /// Before the world is stopped: room for all types. The caller is outside of the gate, and holds `collecting`.
     pub(in crate::scavenge) fn prepare_types(&self) {
         if self.counts_types() {

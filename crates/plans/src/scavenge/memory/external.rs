@@ -147,6 +147,18 @@ mod tests {
     }
 
     #[test]
+    fn collections_of_the_young_generation_do_not_put_off_one_of_everything() {
+        let external = External::new(&HEAP);
+        for _ in 0..3 {
+            assert!(external.note(2 * MB) && external.due() == Some(Due::Young));
+            external.begin(&HEAP, false);
+            assert_eq!(external.due(), None);
+        }
+        external.note(2 * MB);
+        assert_eq!(external.due(), Some(Due::Everything));
+    }
+
+    #[test]
     fn a_negative_total_counts_as_nothing() {
         let external = External::new(&HEAP);
         assert!(!external.note(-5 * MB) && external.is_negative());

@@ -116,12 +116,20 @@ impl<F: SlotFormat> Scavenge<F> {
             element_slots: Slots::default(),
         };
         let id = self.model.types.register(shape, F::BYTES)?;
+        // Without memory for it the type stays without a name.
+        self.model.types.set_name(id, "finalizer");
         // Another thread may have registered one meanwhile.
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         let stored = finalizers
             .id
             .compare_exchange(0, id.get(), success, failure);
         Ok((TypeId::new(stored.err().unwrap_or(id.get())), bytes))
+    }
+
+    /// Whether the embedder registered a type of this number.
+    pub fn has_type(&self, id: TypeId) -> bool {
+        let own = self.weak.finalizer_objects.id.load(Ordering::Acquire);
+        self.model.types.has(id) && id.get() != own
     }
 
     /// A mutator inside the gate: a fresh object of the type of finalizers waits from now on for the object to die.
