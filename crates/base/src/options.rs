@@ -200,7 +200,7 @@ option_table! {
     huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);
     /// Prints statistics when the program ends.
     stats: bool = false, "stats", User, Both, None, SWITCH;
-    /// After how many milliseconds without a stop a line on standard error names the thread that holds it up. At least 100.
+    /// After how many milliseconds without a stop a line on standard error names what holds it up. Less than 100 counts as 100.
     stop_warning: u32 = 1000, "stop-warning", User, Precise, None, number(0, 3_600_000, "never");
     /// Counts what is allocated by type, for a census: each collection then visits what was allocated since the one before.
     count_types: bool = false, "count-types", User, Precise, None, SWITCH;

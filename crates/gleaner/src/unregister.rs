@@ -30,7 +30,8 @@ impl Mutator {
         let mut places = in_use.iter();
         types.retain(|&id| {
             let is_in_use = places.next().is_none_or(|&is_in_use| is_in_use);
-            if !is_in_use {
+            // What is listed twice went with its first place.
+            if !is_in_use && with_heap!(&self.shared.kind, heap => heap.has_type(id)) {
                 // SAFETY: the walk found no instance, and nobody has made one since, as the caller promises.
                 with_heap!(&self.shared.kind, heap => unsafe { heap.model.types.unregister(id) });
                 with_heap!(&self.shared.kind, heap => heap.forget_type(id));

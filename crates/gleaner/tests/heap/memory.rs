@@ -425,11 +425,13 @@ fn a_type_with_the_number_of_another_that_was_unregistered_counts_from_nothing()
         let found = census.iter().find(|of| of.id == node.id()).unwrap();
         assert_eq!((&*found.name, found.allocated.unwrap().objects), ("", 100));
         heap.name_type(node.id(), "node");
-        let mut types = vec![node.id()];
+        // Twice: a number that was free twice would be that of two types.
+        let mut types = vec![node.id(); 2];
         // SAFETY: nobody allocates a node from now on.
         unsafe { mutator.unregister_types(&mut types) };
         assert_eq!(types, []);
     }
+    assert_ne!(node(&heap).id(), node(&heap).id());
 }
 
 #[test]
