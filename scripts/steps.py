@@ -29,7 +29,7 @@ KEPT = pathlib.Path(__file__).with_name("step-times.tsv")
 SILENCE, SMALL = 60, 10
 SLOWEST = 10
 # Targets that are called like steps and are none: they run others, or need what few machines have, or hours.
-NO_STEPS = {"check-quick", "test-clients", "test-conformance", "test-long", "test-miri", "test-mutants", "test-mutants-pure"}
+NO_STEPS = {"check-quick", "test-clients", "test-conformance", "test-embed", "test-long", "test-miri", "test-mutants", "test-mutants-pure"}
 
 
 class Step:
