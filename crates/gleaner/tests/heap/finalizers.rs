@@ -90,6 +90,40 @@ fn they_are_handed_out_by_order_and_then_as_they_were_made() {
 }
 
 #[test]
+fn they_are_handed_out_as_they_were_made_where_a_trace_finds_them_in_another_order() {
+    for setup in SETUPS {
+        for everything in [false, true] {
+            let heap = heap(setup);
+            let of = heap.structure(NODE).unwrap();
+            let array = heap.reference_array().unwrap();
+            heap.attach().unwrap().scope(|scope| {
+                const COUNT: u64 = 100;
+                // A trace comes to these first: every third one, and each of them in another place.
+                let found = scope.allocate_references(array, COUNT as u32).unwrap();
+                for number in 0..COUNT {
+                    scope.nested(|scope| {
+                        let (object, value) =
+                            (node(scope, of, number), node(scope, of, 1000 + number));
+                        let finalizing = Finalizing {
+                            order: 0,
+                            revives: true,
+                        };
+                        let finalizer = scope.finalizer(object, value, finalizing).unwrap();
+                        if number % 3 == 0 {
+                            let place = (number * 37 % COUNT) as usize;
+                            scope.set(found, place, finalizer).unwrap();
+                        }
+                    });
+                }
+                scope.collect(everything);
+                let expected: Vec<u64> = (0..COUNT).collect();
+                assert_eq!(handed_out(scope), expected, "{setup:?}");
+            });
+        }
+    }
+}
+
+#[test]
 fn what_lives_waits_and_what_is_taken_back_is_not_handed_out() {
     for setup in SETUPS {
         let heap = heap(setup);
@@ -187,6 +221,7 @@ fn what_is_taken_back_is_announced_no_more_and_keeps_nothing() {
                 assert_eq!(heap.ready_finalizers(), usize::from(is_ready));
                 assert!(scope.take_back(finalizer));
                 assert_eq!(heap.ready_finalizers(), 0);
+                assert_eq!(handed_out(scope), []);
                 scope.collect(true);
                 let value = scope.upgrade(&weak);
                 assert!(scope.is_null(value) && !scope.take_back(finalizer));

@@ -388,6 +388,54 @@ fn looks_at_chains_are_linear_in_every_order() {
     }
 }
 
+/// A trace finds so many ephemerons, whose keys it reaches afterwards, behind the first one: the table of those that wait
+/// was made for few.
+#[test]
+fn ephemerons_that_a_trace_finds_while_it_follows_others_keep_their_values() {
+    const COUNT: usize = 20_000;
+    for setup in SETUPS {
+        for everything in [false, true] {
+            let heap = builder(setup, 2).build().unwrap();
+            let of = heap.structure(NODE).unwrap();
+            let array = heap.reference_array().unwrap();
+            let table = heap.ephemeron_table().unwrap();
+            heap.attach().unwrap().scope(|scope| {
+                let (first, second) = (scope.allocate(of).unwrap(), scope.allocate(of).unwrap());
+                let roots = scope.allocate_ephemeron_table(table, 2).unwrap();
+                scope.nested(|scope| {
+                    // The value of the first key leads to all others, that of the second to their keys.
+                    let all = scope.allocate_references(array, COUNT as u32).unwrap();
+                    let keys = scope.allocate_references(array, COUNT as u32).unwrap();
+                    let parts = [first, all, second, keys];
+                    for (slot, part) in parts.into_iter().enumerate() {
+                        scope.set(roots, slot, part).unwrap();
+                    }
+                    for number in 0..COUNT {
+                        scope.nested(|scope| {
+                            let own = scope.allocate_ephemeron_table(table, 1).unwrap();
+                            let [key, value] = [(); 2].map(|()| scope.allocate(of).unwrap());
+                            scope.write_u64(value, 0, number as u64).unwrap();
+                            scope.set(own, 0, key).unwrap();
+                            scope.set(own, 1, value).unwrap();
+                            scope.set(all, number, own).unwrap();
+                            scope.set(keys, number, key).unwrap();
+                        });
+                    }
+                });
+                scope.collect(everything);
+                for number in 0..COUNT {
+                    scope.nested(|scope| {
+                        let all = scope.get(roots, 1);
+                        let own = scope.get(all, number);
+                        let value = scope.get(own, 1);
+                        assert_eq!(scope.read_u64(value, 0), number as u64, "{setup:?}");
+                    });
+                }
+            });
+        }
+    }
+}
+
 #[test]
 fn looks_at_a_million_ephemerons_are_linear_in_every_order() {
     looks_are_linear(SETUPS[0], 2, true, MILLION);
