@@ -591,7 +591,7 @@ mod tests {
         TraceOrder::Hierarchical,
     ];
 
-    /// Pushes and pops in bursts around the bounds of segments; sometimes items are shared.
+    /// Pushes and pops in bursts around the bounds of segments; in half of the cases items are shared.
     #[test]
     fn a_stack_has_the_items_of_a_model_over_many_segments() {
         for (order, shares) in ORDERS.into_iter().flat_map(|o| [(o, false), (o, true)]) {
@@ -614,9 +614,14 @@ mod tests {
                     model.push(number);
                     number += 1;
                 }
-                while shares && stack.share(&deque) && deque.len() < 700 {}
-                while let Steal::Taken(item) = deque.steal() {
-                    assert_eq!(Some(item), model.steal(), "{order:?} {round} shared");
+                // Some of them, or as long as the stack gives any: through all segments but the top one.
+                let most = if round % 2 == 0 { 700 } else { usize::MAX };
+                let mut given = 0;
+                while shares && given < most && stack.share(&deque) {
+                    while let Steal::Taken(item) = deque.steal() {
+                        assert_eq!(Some(item), model.steal(), "{order:?} {round} shared");
+                        given += 1;
+                    }
                 }
                 let pops = if round % 3 == 2 {
                     usize::MAX
