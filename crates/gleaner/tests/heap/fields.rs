@@ -321,7 +321,7 @@ fn depth(scope: &mut Scope<'_>, deep: &mut u32) -> OutOfMemory {
 
 #[test]
 fn a_deep_recursion_ends_with_an_error_where_the_option_says() {
-    for (most, deepest) in [(64, 17), (4000, 1001)] {
+    for (most, deepest) in [(64, 17), (67, 17), (4000, 1001)] {
         let heap = Heap::builder().limit(1 << 20).locals(most).build().unwrap();
         let node: Fields<1, 0> = heap.fields().unwrap();
         heap.attach().unwrap().scope(|scope| {
