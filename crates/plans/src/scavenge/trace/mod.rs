@@ -783,6 +783,21 @@ mod tests {
         CREW.dismiss();
     }
 
+    /// The last ones are sent in a round in which nobody finds anything, also to a worker that had its turn.
+    #[test]
+    fn letters_of_the_last_round_are_received() {
+        static CREW: Crew = Crew::new();
+        let mut engine = segregated(2);
+        engine.take_turns(in_turns(64));
+        // Each phase has another order.
+        for round in 0..64 {
+            let (count, scanned) = (3, AtomicUsize::new(0));
+            let letters = Letters { count, scanned };
+            engine.run(&CREW, 2, 1, &letters);
+            assert_eq!(letters.scanned.into_inner(), 3, "round {round}");
+        }
+    }
+
     #[test]
     fn a_task_may_have_more_letters_than_there_is_room_for() {
         static CREW: Crew = Crew::new();
