@@ -333,3 +333,33 @@ fn elements_far_into_a_long_array_are_those_that_were_written() {
     long::<AnyArrays>("arrays=zray,refs=compressed");
     long::<WholeArrays>("refs=wide");
 }
+
+/// What code that is compiled for a layout asks before it uses a heap.
+#[test]
+fn a_heap_says_how_its_arrays_are_cut() {
+    for (options, cut, all) in [
+        ("arrays=contiguous", None, false),
+        ("arrays=zray", Some((4096, 1024)), true),
+        ("arrays=naive", Some((0, 1024)), true),
+        ("arrays=zray,first-n=64,arraylet=256", Some((64, 256)), true),
+        (
+            "arrays=zray,array-kinds=references",
+            Some((4096, 1024)),
+            false,
+        ),
+        (
+            "arrays=zray,array-kinds=primitives",
+            Some((4096, 1024)),
+            false,
+        ),
+        ("arrays=zray,array-guard=on", Some((0, 1024)), false),
+    ] {
+        let builder = Heap::builder().limit(4 << 20).ignore_environment();
+        let heap = builder.options(options).unwrap().build().unwrap();
+        assert_eq!(
+            (heap.cut_arrays(), heap.cuts_all_arrays()),
+            (cut, all),
+            "{options}"
+        );
+    }
+}
