@@ -70,8 +70,8 @@ TEST_STEPS := \
 	test-capi:total test-mutants-short:tally check-lab:status check-docs:status test-debian:tally test-package:tally \
 	test-limits:tally test-threads:tally test-commands:tally test-alone:cargo:alone
 
-# What tests build is as it is installed and measured, but for the commands `gleaner` and `gleaner-bench`, which take minutes to
-# compile that way: they are optimised less, and workloads are compiled once for all layouts.
+# What tests build is as it is installed, but for gleaner-bench, which takes minutes to compile as it is measured: it is optimised
+# less, and its workloads are compiled once for all layouts.
 test: export FOR_TESTS := 1
 .PHONY: test
 test: packages-test
@@ -101,7 +101,7 @@ build: packages-build
 endif
 
 LESS_OPTIMISED := --config profile.release.package.gleaner-workloads.debug-assertions=true \
-	$(patsubst %,--config profile.release.package.gleaner-%.opt-level=1,bench cli workloads)
+	$(patsubst %,--config profile.release.package.gleaner-%.opt-level=1,bench workloads)
 # Manual pages and completions, by what `compile-tests` compiles anyway, if they are for tests.
 WRITE_PAGES := $(CARGO) run $(CARGO_FLAGS) --quiet --package gleaner-cli --example pages
 

@@ -175,42 +175,18 @@ unsafe fn copy_piece(from: Address, to: Address, log2: u32) {
 /// The sizes of pieces that fewer than 16 bytes are made of, as logarithms.
 const PIECES: [u32; 4] = [3, 2, 1, 0];
 
-/// Eight bytes, the first of them lowest.
-///
-/// # Safety
-/// They lie there.
-#[inline(always)]
-unsafe fn load_8(from: Address) -> u64 {
-    let bytes: u64;
-    // SAFETY: one relaxed load of each of 8 bytes, as the file says.
-    unsafe {
+/// As many bytes as the instruction loads, the first of them lowest.
+macro_rules! load_by {
+    ($load:literal, $from:expr) => {{
+        let bytes: u64;
         asm!(
-            "mov {bytes}, [{from}]",
-            from = in(reg) from.word(),
+            $load,
+            from = in(reg) $from.word(),
             bytes = lateout(reg) bytes,
             options(nostack, preserves_flags, readonly),
         );
-    }
-    bytes
-}
-
-/// Four bytes, the first of them lowest.
-///
-/// # Safety
-/// They lie there.
-#[inline(always)]
-unsafe fn load_4(from: Address) -> u64 {
-    let bytes: u64;
-    // SAFETY: one relaxed load of each of 4 bytes, as the file says.
-    unsafe {
-        asm!(
-            "mov {bytes:e}, [{from}]",
-            from = in(reg) from.word(),
-            bytes = lateout(reg) bytes,
-            options(nostack, preserves_flags, readonly),
-        );
-    }
-    bytes
+        bytes
+    }};
 }
 
 /// Which of 16 bytes are equal, a bit for each.
@@ -377,8 +353,10 @@ pub unsafe fn equal(one: Address, other: Address, count: usize) -> usize {
                 differs => found(count - 16, differs),
             };
         }
-        let word = |at: usize| load_8(one.add(at)) ^ load_8(other.add(at));
-        let half = |at: usize| load_4(one.add(at)) ^ load_4(other.add(at));
+        let word_of = |of: Address| load_by!("mov {bytes}, [{from}]", of);
+        let half_of = |of: Address| load_by!("mov {bytes:e}, [{from}]", of);
+        let word = |at: usize| word_of(one.add(at)) ^ word_of(other.add(at));
+        let half = |at: usize| half_of(one.add(at)) ^ half_of(other.add(at));
         let (first, last, behind) = match count {
             8.. => (word(0), word(count - 8), count - 8),
             4.. => (half(0), half(count - 4), count - 4),
