@@ -233,12 +233,9 @@ mod tests {
     #[test]
     fn the_first_difference_is_found_wherever_it_is() {
         for count in lengths() {
-            let one = numbered(count);
+            let mut one = numbered(count);
             let mut other = [[0].as_slice(), &one].concat();
-            let [at, beside] = [
-                Address::of(one.as_ptr().cast_mut()),
-                Address::of(&raw mut other[0]),
-            ];
+            let [at, beside] = [&mut one, &mut other].map(|bytes| Address::of(bytes.as_mut_ptr()));
             // SAFETY: so many bytes lie at both places, which nobody else uses.
             let differs = || unsafe { first_difference(at, beside.add(1), count) };
             assert_eq!(differs(), None, "{count} bytes");
