@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # The C interface of the precise heap, as an embedder has it: header and library.
 #
-#   tests/capi/run.sh [--lib DIR]     DIR holds libgleaner_capi.so and .a; target/release unless given
+#   tests/capi/run.sh [--lib DIR] [--until-failure]
+#
+# DIR holds libgleaner_capi.so and .a; target/release unless given. --until-failure ends with the first failure, and before
+# what is as it was built for a release: its size, and what `make install` leaves.
 #
 # The cases of the programs beside this script (`programs`, below), as C with the shared library and as C++ with the
 # static one; the same with arrays in pieces, and compiled for some heaps only; then examples/lisp.c under every setup,
@@ -13,24 +16,37 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 . tests/arguments.sh
-lib=target/release
-if [ "${1:-}" = --lib ]; then value $# "$1"; lib=$2; shift 2; fi
-[ $# -eq 0 ] || { echo "run.sh: unknown argument $1" >&2; exit 2; }
+lib=target/release until_failure=
+while [ $# -gt 0 ]; do
+    case $1 in
+        --lib) value $# "$1"; lib=$2; shift 2 ;;
+        --until-failure) until_failure=1; shift ;;
+        *) echo "run.sh: unknown argument $1" >&2; exit 2 ;;
+    esac
+done
 [ -e "$lib/libgleaner_capi.so" ] && [ -e "$lib/libgleaner_capi.a" ] ||
     { echo "run.sh: $lib has no libgleaner_capi.so and .a: make build" >&2; exit 2; }
 out=target/capi
 mkdir -p "$out"
 # The number of its soname is that of the interface.
 soname=libgleaner.so.$(sed -n 's/^#define GLEANER_INTERFACE //p' crates/capi/include/gleaner.h)
-ln -sf "$PWD/$lib/libgleaner_capi.so" "$out/$soname"
+ln -sf "$(realpath "$lib")/libgleaner_capi.so" "$out/$soname"
 ln -sf "$soname" "$out/libgleaner.so"
 flags=(-O2 -g -Wall -Wextra -Werror -Icrates/capi/include)
 static=("$lib/libgleaner_capi.a" -pthread -ldl -lm)
 
 passed=0 failed=0
+summary() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ] || exit 1
+}
+more() { # more PASSED FAILED
+    passed=$((passed + $1)) failed=$((failed + $2))
+    if [ -n "$until_failure" ] && [ "$failed" -gt 0 ]; then summary; fi
+}
 report() { # report VERDICT NAME
     echo "$1: $2"
-    if [ "$1" = ok ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    if [ "$1" = ok ]; then more 1 0; else more 0 1; fi
 }
 
 # Runs a program that counts for itself.
@@ -42,7 +58,7 @@ count() {
     cat "$log"
     line=$(tail -n 1 "$log")
     if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
-        passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+        more "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"
     else
         report FAILED "$name ended without a count"
     fi
@@ -180,6 +196,11 @@ else
     report FAILED "the Scheme ends with an error that nobody handles: $said"
 fi
 
+if [ -n "$until_failure" ]; then
+    summary
+    exit
+fi
+
 strip -o "$out/lisp-stripped" "$out/lisp"
 if [ "$(stat -c %s "$out/lisp-stripped")" -lt $((5 << 18)) ]; then
     report ok "an embedder is smaller than 1.25 MiB"
@@ -229,5 +250,4 @@ verdict "installed: the guide's recipe runs" guide
 make --no-print-directory uninstall PREFIX="$home" >>"$out/install.log"
 left() { [ ! -e "$dest$prefix" ] && [ ! -e "$home" ]; }
 verdict "uninstalled: nothing is left" left
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+summary
