@@ -26,7 +26,7 @@ from ruamel.yaml import YAML
 
 from gleaner_lab import __version__ as VERSION
 from gleaner_lab import experiment as experiments
-from gleaner_lab import machine, report, runner, sequential, workload
+from gleaner_lab import machine, runner, sequential, workload
 from gleaner_lab.analysis import Grouped, failures_of, judge, lines_of, status_of
 from gleaner_lab.build import build_of, differences, missing
 from gleaner_lab.cells import Cell, cells_of
@@ -278,6 +278,8 @@ def _go_on(
             f"stopped, for the time of --budget is over: gleaner-lab resume {results.path} goes on",
             soft_wrap=True,
         )
+    from gleaner_lab import report
+
     page = report.write(results)
     return summarise(results, experiment, page)
 
@@ -341,6 +343,8 @@ def progress_bar() -> Iterator[Bar]:
 
 def summarise(results: ResultSet, experiment: Experiment, page: Path) -> int:
     """Prints the answers and where the report is; the exit status is `analysis.status_of`."""
+    from gleaner_lab import report
+
     frame = results.table()
     failures = failures_of(frame)
     for _, one in failures.head(10).iterrows():
@@ -526,6 +530,8 @@ def minheap(names: Sequence[str], size: str, start_bytes: int, bench: Path | Non
 
 def compare(before: Path, after: Path) -> int:
     """Prints how each cell changed from one result set to another."""
+    from gleaner_lab import report
+
     sets = [ResultSet.open(path) for path in (before, after)]
     one, other = (results.read_experiment() for results in sets)
     if one.statistics.metric != other.statistics.metric:

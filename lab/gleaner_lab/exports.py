@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from gleaner_lab import analysis
+from gleaner_lab import analysis, statistics
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure
 from gleaner_lab.store import ResultSet
@@ -142,7 +141,7 @@ def _score(values: list[float], unit: str) -> dict[str, Any]:
     mean = float(np.mean(values))
     error = None
     if len(values) > 1:
-        error = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * stats.sem(values))
+        error = statistics.half_interval(np.asarray(values), CONFIDENCE)
     # JMH writes what it does not know as a string.
     ends = ["NaN", "NaN"] if error is None else [mean - error, mean + error]
     return {

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from ruamel.yaml import YAML
 
 from gleaner_lab.failure import Failure, nearest
 from gleaner_lab.tree import ROOT, data
+
+if TYPE_CHECKING:
+    # Each command asks which tables there are; what reads them takes half a second to load.
+    import pandas as pd
 
 DIRECTORY = data("papers", ROOT)
 
@@ -58,6 +61,8 @@ def read(name: str) -> Table:
 
 
 def _csv(name: str) -> pd.DataFrame:
+    import pandas as pd
+
     return pd.read_csv(DIRECTORY / f"{name}.csv")
 
 
@@ -80,6 +85,8 @@ class Mismatch:
 
 def mismatches(table: Table) -> Iterator[Mismatch]:
     """Each printed summary that differs from the computed one by more than the table's rounding."""
+    import pandas as pd
+
     if table.summary is None:
         return
     for _, line in table.summary.iterrows():

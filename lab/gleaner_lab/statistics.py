@@ -15,7 +15,7 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ UNKNOWN = Estimate(math.nan, -math.inf, math.inf, 0)
 @cache
 def _quantile(confidence: float, runs: int) -> float:
     """Student's t for an interval of so many runs."""
-    return float(stats.t.ppf((1 + confidence) / 2, runs - 1))
+    return float(special.stdtrit(runs - 1, (1 + confidence) / 2))
 
 
-def _margin(values: np.ndarray, confidence: float) -> float:
+def half_interval(values: np.ndarray, confidence: float) -> float:
     """Half of Student's interval of the mean of two values or more."""
     deviation = float(np.std(values, ddof=1))
     return _quantile(confidence, len(values)) * deviation / math.sqrt(len(values))
@@ -74,7 +74,7 @@ def mean_of(values: Sequence[float], confidence: float) -> Estimate:
     mean = float(np.mean(values))
     if count == 1:
         return Estimate(mean, -math.inf, math.inf, 1)
-    margin = _margin(np.asarray(values, dtype=float), confidence)
+    margin = half_interval(np.asarray(values, dtype=float), confidence)
     return Estimate(mean, mean - margin, mean + margin, count)
 
 
@@ -99,7 +99,7 @@ def _around(middle: float, logs: np.ndarray, confidence: float) -> Estimate:
     """The middle of logarithms with the interval of their mean, widened to hold the middle."""
     if len(logs) < 2:
         return Estimate(math.exp(middle), 0.0, math.inf, len(logs))
-    mean, margin = float(np.mean(logs)), _margin(logs, confidence)
+    mean, margin = float(np.mean(logs)), half_interval(logs, confidence)
     low, high = min(mean - margin, middle), max(mean + margin, middle)
     return Estimate(math.exp(middle), math.exp(low), math.exp(high), len(logs))
 

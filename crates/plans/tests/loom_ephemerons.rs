@@ -74,14 +74,11 @@ impl Stage {
 
     /// The leader, and nobody beside, when a phase is over.
     fn look_again(&self) {
-        for number in 0..self.waiting.registered() {
-            let Some((key, value)) = self.waiting.get(number) else {
-                continue;
-            };
-            if self.is_live(key.word() / 8 - 1) {
-                self.reach(value.word() / 8 - 1);
-            }
-        }
+        self.waiting.look_again(
+            0..self.waiting.registered(),
+            |key| self.is_live(key.word() / 8 - 1),
+            |value| self.reach(value.word() / 8 - 1),
+        );
     }
 }
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy import linalg, optimize, stats
+from scipy import linalg, optimize, special
 
 from gleaner_lab.advise.space import Cell
 
@@ -70,9 +70,9 @@ class Posterior:
         both = variances + variances[best] - 2 * self.covariance[best]
         width = np.zeros(len(both))
         level = (1 + confidence) / 2
-        quantile = stats.norm.ppf(level) if is_rough else np.inf
+        quantile = special.ndtri(level) if is_rough else np.inf
         if self.repeats and not is_rough:
-            quantile = stats.t.ppf(level, self.repeats)
+            quantile = special.stdtrit(self.repeats, level)
         # Of the cell to itself all is known, whatever else is not.
         width[both > 0] = quantile * np.sqrt(both[both > 0])
         middle = self.means - self.means[best]

@@ -125,14 +125,11 @@ impl Ephemerons {
             }
             run.tasks((to - from).div_ceil(TASK_WAITING), &|trace, local, task| {
                 let first = from + task * TASK_WAITING;
-                for (key, value) in
-                    (first..(first + TASK_WAITING).min(to)).filter_map(|number| waiting.get(number))
-                {
-                    local.weak.looks += 1;
-                    if value != Address::NULL && trace.place(key).is_some() {
-                        liveness::keep(trace, local, value);
-                    }
-                }
+                local.weak.looks += waiting.look_again(
+                    first..(first + TASK_WAITING).min(to),
+                    |key| trace.place(key).is_some(),
+                    |value| liveness::keep(trace, local, value),
+                );
             });
             run.forget_taken();
         }

@@ -182,12 +182,28 @@ impl Waiting {
         self.taken.load(Ordering::Relaxed).min(self.table().1.len())
     }
 
-    /// The key and the value of an entry, if it was registered in an earlier phase.
-    pub fn get(&self, number: usize) -> Option<(Address, Address)> {
-        let entry = &self.table().1[number];
-        let key = entry.key.load(Ordering::Relaxed);
-        let value = Address::new(entry.value.load(Ordering::Relaxed));
-        (key != 0).then_some((Address::new(key), value))
+    /// Between phases: the values of those of these entries whose key lives and did not find them, since the worker that won
+    /// it did not see yet that something waited. How many entries it looked at.
+    pub fn look_again(
+        &self,
+        numbers: Range<usize>,
+        lives: impl Fn(Address) -> bool,
+        mut keep: impl FnMut(Address),
+    ) -> u64 {
+        let mut looks = 0;
+        for entry in &self.table().1[numbers] {
+            let key = entry.key.load(Ordering::Relaxed);
+            // A worker took it and registered nothing there.
+            if key == 0 {
+                continue;
+            }
+            looks += 1;
+            let value = Address::new(entry.value.load(Ordering::Relaxed));
+            if value != Address::NULL && lives(Address::new(key)) {
+                keep(value);
+            }
+        }
+        looks
     }
 
     /// Whether anything waits. A worker may not see yet that it does; the second look sees to that.
