@@ -305,6 +305,15 @@ static void arrays_shrink(bool compressed)
                       == i * 100000 + j);
         }
     }
+    for (i = 0; i < COUNT; i++) {
+        /* What the mutator allocated last: where there are guards, the next
+           allocation looks at the one behind it. */
+        frame.values[0] = gleaner_reference(gleaner_allocate_array(
+            s.m, whole, 1 + i, s.m->slot_bytes));
+        CHECK(gleaner_shrink(s.m, gleaner_object(frame.values[0]), i / 2));
+        frame.values[1] = new_node(&s, i);
+        CHECK(gleaner_length(gleaner_object(frame.values[0])) == i / 2);
+    }
     for (i = 0; i < COUNT; i++)
         frame.values[i] = 0;
     gleaner_collect(s.m, true);

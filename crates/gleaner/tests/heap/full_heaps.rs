@@ -82,6 +82,49 @@ fn a_list_grows_until_the_heap_is_full() {
     }
 }
 
+/// What a full collection finds no room for in the old space stays young, also where only a large object refers to it.
+#[test]
+fn a_large_array_refers_to_what_stays_young_in_a_full_heap() {
+    for workers in [1, 2] {
+        let heap = Heap::builder()
+            .limit(3 << 20)
+            .old(OldPolicy::MarkCompact)
+            .workers(workers)
+            .crew(gleaner::Crew::All)
+            .verify(true)
+            .poison(true)
+            .build()
+            .unwrap();
+        let references = heap.reference_array().unwrap();
+        let node = heap
+            .structure(Structure {
+                references: 0,
+                bytes: 1000,
+            })
+            .unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let array = scope.allocate_references(references, 4000).unwrap();
+            let mut append = |number: usize| {
+                scope.nested(|scope| {
+                    let one = scope.allocate(node)?;
+                    scope.write_u64(one, 0, number as u64).unwrap();
+                    scope.set(array, number, one)
+                })
+            };
+            let count = (0..).find(|&number| append(number).is_err()).unwrap();
+            for everything in [false, true, false] {
+                scope.collect(everything);
+                let one = scope.null();
+                for number in 0..count {
+                    scope.load(array, number, one);
+                    assert_eq!(scope.read_u64(one, 0), number as u64);
+                }
+            }
+        });
+    }
+}
+
 /// Without scavenges all that lives may be in the young generation when the heap is almost full: each collection makes as
 /// much room as there is.
 #[test]
