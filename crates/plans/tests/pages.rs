@@ -6,18 +6,22 @@
 
 mod lists;
 
+use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use gleaner_base::options::{
     HugePages, OldPages, OldPolicy, Options, Pages, Prefetch, TraceOrder, Verify, Zeroing,
 };
+use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
-use gleaner_mem::object_model::Shape;
+use gleaner_mem::object_model::{ELEMENTS, Shape, TypeId};
 use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
 use gleaner_os::numa;
 use gleaner_os::topology::Topology;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
+use gleaner_plans::scavenge::collect::Extent;
 use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums};
+use gleaner_plans::scavenge::mutator::Mutator;
 use gleaner_plans::scavenge::{Config, Scavenge};
 use gleaner_work::Crew;
 use lists::options;
@@ -282,18 +286,31 @@ fn residency_is_within_the_sizes_of_the_spaces() {
 /// Bytes of the nursery that are resident, no more than the sizes of its spaces; all that there may be if the kernel does
 /// not say.
 fn is_within_its_size(heap: &Scavenge<Wide>) -> usize {
-    let mut resident = 0;
     let capacity = heap.nursery.capacity();
-    for (_, start, bytes) in heap.nursery.ranges() {
+    let resident = resident(heap.nursery.ranges()).unwrap_or(capacity);
+    assert!(resident <= capacity, "{resident} of {capacity}");
+    resident
+}
+
+/// The same of eden alone.
+fn eden_is_within_its_size(heap: &Scavenge<Wide>) {
+    let (eden, nodes) = (&heap.nursery.eden, heap.config.cut.nodes);
+    let resident = resident(heap.nursery.ranges().take(nodes)).unwrap_or(0);
+    assert!(resident <= eden.bytes(), "{resident} of {}", eden.bytes());
+}
+
+/// How many bytes of these are resident, if the kernel says it.
+fn resident(ranges: impl Iterator<Item = (usize, Address, usize)>) -> Option<usize> {
+    let mut resident = 0;
+    for (_, start, bytes) in ranges {
         let start = NonNull::new(start.ptr::<u8>()).unwrap();
         let count = |_, node: Option<_>| resident += usize::from(node.is_some()) * PAGE;
         if let Err(refusal) = numa::nodes_of_range(start, bytes / PAGE, count) {
             eprintln!("not tried: {refusal}");
-            return capacity;
+            return None;
         }
     }
-    assert!(resident <= capacity, "{resident} of {capacity}");
-    resident
+    Some(resident)
 }
 
 /// Every node has a little of the memory of eden, none enough for a larger object.
@@ -334,4 +351,155 @@ fn an_empty_heap_has_room_for_an_object_whatever_its_nodes_had_before() {
             }
         }
     }
+}
+
+/// A heap whose spaces keep their sizes. This thread is all of its mutators, one after the other.
+struct InTurns {
+    heap: Box<Scavenge<Wide>>,
+    bytes: TypeId,
+}
+
+impl InTurns {
+    fn new(nodes: usize, options: Options, crew: &'static Crew) -> InTurns {
+        let options = Options {
+            heap_limit: 4 << 20,
+            resize: false,
+            ..options
+        };
+        let config = Config::new(&options, Topology::synthetic(nodes, 1));
+        let heap = Scavenge::<Wide>::new(config, crew).unwrap();
+        InTurns {
+            bytes: heap.register(Shape::Primitives { log2: 0 }).unwrap(),
+            heap,
+        }
+    }
+
+    /// A mutator on that node does something.
+    fn on<R>(&self, node: usize, work: impl FnOnce(NonNull<Mutator>) -> R) -> R {
+        let leave = |record| {
+            // SAFETY: attached below, and not used again.
+            unsafe {
+                self.heap.leave_for_good(record);
+                self.heap.detach(record);
+            }
+        };
+        loop {
+            let record = self.heap.attach().unwrap();
+            // SAFETY: attached until it leaves.
+            let number = unsafe { record.as_ref() }.number as usize;
+            if number % self.heap.config.cut.nodes == node {
+                let result = work(record);
+                leave(record);
+                return result;
+            }
+            leave(record);
+        }
+    }
+
+    /// An array of `bytes` bytes, which were all zero and are not any more.
+    fn array(&self, record: NonNull<Mutator>, bytes: usize) -> Address {
+        // SAFETY: the record is this thread's, and so is what it allocates.
+        unsafe {
+            let (place, fresh) = (Place::Anywhere, Fresh::Zeroed);
+            let array = self.heap.allocate_slowly(record, bytes, place, fresh);
+            let array = array.expect("there is room");
+            for word in (0..bytes).step_by(8).map(|offset| array.add(offset)) {
+                assert_eq!(word.load(), 0, "fresh memory is zero (I2)");
+                word.store(usize::MAX);
+            }
+            array.add(8).store(bytes - ELEMENTS);
+            header::store(array, Header::fresh(self.bytes));
+            array
+        }
+    }
+
+    /// A mutator on that node fills eden with what is garbage at once.
+    fn fill_eden(&self, node: usize) {
+        self.on(node, |record| {
+            while self.heap.nursery.eden.free() > 0 {
+                self.array(record, PAGE);
+            }
+        });
+    }
+
+    fn scavenge(&self) {
+        // SAFETY: attached meanwhile.
+        let collect = |record: NonNull<Mutator>| unsafe {
+            self.heap
+                .collect(record.as_ref(), Extent::Young, "the test");
+        };
+        self.on(0, collect);
+        let totals = self.heap.totals();
+        assert_eq!(totals.full_collections, 0, "{totals:?}");
+    }
+
+    /// Eden was full of what a mutator on node 0 wrote, and then of what one on node 1 did, which had no other memory: what
+    /// node 0 has is any node's again.
+    fn move_from_node_0_to_1(&self) {
+        for node in 0..2 {
+            self.fill_eden(node);
+            self.scavenge();
+        }
+        let given_up = &self.heap.nursery.eden.fragments()[0];
+        assert_eq!(given_up.bytes(), 0);
+    }
+}
+
+/// A crew without helpers.
+fn alone() -> &'static Crew {
+    Box::leak(Box::new(Crew::new()))
+}
+
+const SMALL: Options = Options {
+    pages: Pages::Fragmented,
+    young: 1 << 20,
+    tlab: PAGE,
+    workers: 1,
+    ..Options::DEFAULT
+};
+
+#[test]
+fn memory_that_a_fragment_gives_up_goes_back() {
+    let turns = InTurns::new(2, SMALL, alone());
+    turns.move_from_node_0_to_1();
+    turns.fill_eden(1);
+    eden_is_within_its_size(&turns.heap);
+}
+
+/// Each node has two pages of eden, and used them itself. As that is too little for some objects, it is all any node's again.
+#[test]
+fn memory_that_is_gathered_goes_back() {
+    const MOST: usize = 16;
+    let young = 256 << 10;
+    let turns = InTurns::new(MOST, Options { young, ..SMALL }, alone());
+    let eden = &turns.heap.nursery.eden;
+    for node in (0..MOST).cycle().take(eden.bytes() / PAGE) {
+        turns.on(node, |record| turns.array(record, PAGE));
+    }
+    assert!(eden.fragments().iter().all(|one| one.used() == 2 * PAGE));
+    turns.scavenge();
+    assert!(eden.fragments().iter().all(|one| one.bytes() == 0));
+    turns.fill_eden(0);
+    eden_is_within_its_size(&turns.heap);
+}
+
+unsafe extern "C" {
+    fn mlock(start: *const u8, bytes: usize) -> c_int;
+}
+
+/// The system takes no memory back that the program has locked.
+#[test]
+fn memory_that_was_given_up_and_stays_is_zeroed() {
+    let zeroing = Zeroing::Concurrent;
+    let turns = InTurns::new(2, Options { zeroing, ..SMALL }, alone());
+    let start = turns.heap.nursery.eden.fragments()[0].start();
+    // SAFETY: a page of the heap's, which stays what it is.
+    if unsafe { mlock(start.ptr(), PAGE) } != 0 {
+        eprintln!("not tried: no page can be locked");
+        return;
+    }
+    turns.move_from_node_0_to_1();
+    // SAFETY: a page of the heap's.
+    assert_eq!(unsafe { start.add(16).load() }, usize::MAX, "it stayed");
+    turns.fill_eden(0);
 }
