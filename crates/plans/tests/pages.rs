@@ -8,14 +8,15 @@ mod lists;
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
+use std::thread;
 
 use gleaner_base::options::{
     HugePages, OldPages, OldPolicy, Options, Pages, Prefetch, TraceOrder, Verify, Zeroing,
 };
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
-use gleaner_mem::object_model::{ELEMENTS, Shape, TypeId};
-use gleaner_mem::slot::{Compressed, SlotFormat, Wide};
+use gleaner_mem::object_model::{ELEMENTS, Shape, TypeId, array_bytes};
+use gleaner_mem::slot::{Compressed, SlotFormat, Value, Wide};
 use gleaner_os::numa;
 use gleaner_os::topology::Topology;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
@@ -357,6 +358,7 @@ fn an_empty_heap_has_room_for_an_object_whatever_its_nodes_had_before() {
 struct InTurns {
     heap: Box<Scavenge<Wide>>,
     bytes: TypeId,
+    references: TypeId,
 }
 
 impl InTurns {
@@ -370,6 +372,7 @@ impl InTurns {
         let heap = Scavenge::<Wide>::new(config, crew).unwrap();
         InTurns {
             bytes: heap.register(Shape::Primitives { log2: 0 }).unwrap(),
+            references: heap.register(Shape::References).unwrap(),
             heap,
         }
     }
@@ -502,4 +505,69 @@ fn memory_that_was_given_up_and_stays_is_zeroed() {
     // SAFETY: a page of the heap's.
     assert_eq!(unsafe { start.add(16).load() }, usize::MAX, "it stayed");
     turns.fill_eden(0);
+}
+
+/// A worker on node 1 has taken all memory of both survivor spaces: a survivor on node 0 is promoted then, and later ones
+/// find some.
+#[test]
+fn survivors_without_memory_on_their_node_are_promoted() {
+    const EACH: usize = 512;
+    const LARGER: usize = 12 << 10;
+    let options = Options {
+        pages: Pages::Segregated,
+        workers: 2,
+        tenure: 8,
+        tlab: EACH,
+        ..SMALL
+    };
+    let crew = alone();
+    let mut helper = None;
+    crew.ensure_helpers(1, &mut |index| {
+        // SAFETY: the crew gave out the index, and this thread alone was started for it.
+        helper = Some(thread::spawn(move || unsafe { crew.serve(index) }));
+        true
+    });
+    let turns = InTurns::new(2, options, crew);
+    let nursery = &turns.heap.nursery;
+    // Where an object is when only one of the mutator's locals refers to it and there was a scavenge.
+    let survive = |record: NonNull<Mutator>, object: Address| {
+        // SAFETY: the record is this thread's, and the object is complete.
+        unsafe {
+            let mutator = record.as_ref();
+            let local = mutator.first_local();
+            Wide::store(local, Address::NULL, Value::reference(object));
+            mutator.free_local.set(local.add(8));
+            turns.heap.collect(mutator, Extent::Young, "the test");
+            Wide::load(local, Address::NULL).as_object().unwrap()
+        }
+    };
+    turns.on(1, |record| {
+        for _ in 0..2 {
+            // With the array more than a survivor space.
+            let count = nursery.to().bytes() / EACH;
+            let all = turns.array(record, array_bytes(count as u32, 3));
+            // SAFETY: fresh memory of this thread's.
+            unsafe {
+                all.add(8).store(count);
+                header::store(all, Header::fresh(turns.references));
+                for slot in (0..count).map(|index| all.add(ELEMENTS + index * 8)) {
+                    let object = turns.array(record, EACH);
+                    Wide::store(slot, Address::NULL, Value::reference(object));
+                }
+            }
+            let node = nursery.turn_of(survive(record, all)).map(|found| found.1);
+            assert_eq!(node, Some(1));
+        }
+    });
+    for space in [nursery.to(), nursery.from()] {
+        let taken = space.fragments()[1].bytes();
+        assert!(space.bytes() - taken < LARGER, "{taken}");
+    }
+    // The spaces take turns.
+    for expected in [None, None, Some(0), Some(0)] {
+        let survivor = turns.on(0, |record| survive(record, turns.array(record, LARGER)));
+        assert_eq!(nursery.turn_of(survivor).map(|found| found.1), expected);
+    }
+    crew.dismiss();
+    helper.unwrap().join().unwrap();
 }
