@@ -7,7 +7,7 @@ use gleaner::raw::{
     Address, Compressed, Element, Fresh, NewObject, Object, Shape, SlotFormat, Value, Wide,
     array_bytes,
 };
-use gleaner::{Elements, Heap, Mutator, Number, References};
+use gleaner::{ArrayCounts, Elements, Heap, Mutator, Number, References};
 
 fn heap(references: References) -> Heap {
     checked(8 << 20).references(references).build().unwrap()
@@ -507,10 +507,9 @@ fn what_young_and_promoted_arrays_share_stays_remembered() {
     }
 }
 
-/// Another mutator is attached, but does not run: a stop costs what 10 KB do that are copied. So two copies of 8 KB are one
-/// copy and one stop.
-#[test]
-fn what_is_copied_instead_of_a_stop_is_counted_once() {
+/// What a mutator has counted after each of three copies of two arraylets of 4 KB each, all of the same array. Another one
+/// is attached, but does not run.
+fn counted_after_each_copy() -> [ArrayCounts; 3] {
     const LENGTH: usize = 64 + 2 * 4096;
     let options = "arrays=zray,first-n=64,arraylet=4096";
     let heap = Heap::builder().limit(8 << 20).options(options).unwrap();
@@ -531,15 +530,34 @@ fn what_is_copied_instead_of_a_stop_is_counted_once() {
             scope.fill_numbers(made, 0, LENGTH, 7_u8).unwrap();
             scope.handle(made).unwrap()
         });
-        let stops = [(); 3].map(|()| {
+        let counts = [(); 3].map(|()| {
             mutator.scope(|scope| {
                 let from = scope.open(&array);
                 let to = scope.allocate_array(of, LENGTH as u32).unwrap();
                 scope.copy_elements(from, 0..LENGTH, to, 0).unwrap();
             });
-            mutator.array_counts().sharing_stops
+            mutator.array_counts()
         });
         over.wait();
-        assert_eq!(stops, [0, 1, 1]);
-    });
+        counts
+    })
+}
+
+/// A stop costs what 10 KB do that are copied. So two copies of 8 KB are one copy and one stop.
+#[test]
+fn what_is_copied_instead_of_a_stop_is_counted_once() {
+    let stops = counted_after_each_copy().map(|counts| counts.sharing_stops);
+    assert_eq!(stops, [0, 1, 1]);
+}
+
+/// What the stop has shared is shared again, without one. Nothing of it is copied besides: other mutators may write there
+/// already.
+#[test]
+fn what_is_shared_already_is_not_copied_as_well() {
+    let [first, stopped, last] = counted_after_each_copy();
+    assert_eq!(
+        [first, stopped, last].map(|counts| counts.shared),
+        [0, 2, 4]
+    );
+    assert_eq!(last.copied_bytes, stopped.copied_bytes);
 }
