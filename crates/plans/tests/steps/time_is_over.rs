@@ -1,6 +1,7 @@
 //! A stop that is to end a cycle finds its time over, at each of the moments at which it looks: nothing is lost, and what
 //! was decided about dead objects holds.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use gleaner_base::events::{PROCESSOR_LOST, Phase};
@@ -12,12 +13,13 @@ use gleaner_spaces::mark_sweep::kinds::NORMAL;
 
 use crate::{Begun, OBJECTS, WAITS_MS, counted_kind, store};
 
-/// Has the end of a cycle, in a stop with time enough, find its time over at the visits in turn, until there are no more.
-/// `prepare` is done before the cycle begins, `between` in the middle; `after` gets what both made and how the stop ended.
+/// Has the end of a cycle, in a stop with time enough, find its time over at the visits in turn, until there are no more or
+/// `after` says so. `prepare` is done before the cycle begins, `between` in the middle; `after` gets what both made and how
+/// the stop ended.
 fn with_time_over_at_each_visit<A, B>(
     prepare: impl Fn(&mut Begun) -> A,
     between: impl Fn(&mut Begun, &A) -> B,
-    mut after: impl FnMut(&mut Begun, A, B, Outcome),
+    mut after: impl FnMut(&mut Begun, A, B, Outcome) -> ControlFlow<()>,
 ) {
     for visit in 1.. {
         let Some(mut begun) = Begun::before("stress=1000000") else {
@@ -34,7 +36,9 @@ fn with_time_over_at_each_visit<A, B>(
         let outcome = begun.bench.collect_new("time is over");
         let met = left(FaultPoint::MarkTimeOver) == 0;
         arm(FaultPoint::MarkTimeOver, 0);
-        after(&mut begun, made, changed, outcome);
+        if after(&mut begun, made, changed, outcome).is_break() {
+            return;
+        }
         if !met {
             assert!(visit > 3);
             return;
@@ -63,6 +67,7 @@ pub fn no_block_is_lost() {
             assert!(begun.bench.was_stepped() && begun.all_live());
             let is_marked = |hidden: &usize| begun.bench.is_marked(Address::new(!hidden));
             assert!(hung.iter().all(is_marked));
+            ControlFlow::Continue(())
         },
     );
 }
@@ -175,9 +180,66 @@ fn stops_with_finalizers(long: bool) -> usize {
             let taken = usize::from(outcome == Outcome::Begun && ready > 0);
             assert_eq!(left, Dying::FINALIZED - taken);
             assert!(begun.bench.was_stepped() && begun.all_live());
+            ControlFlow::Continue(())
         },
     );
     put_off
+}
+
+/// A list that only a finalizer leads to is grey when a second stop finds its time over. Steps mark it while less is allocated
+/// than it has bytes: they expect what is left of the whole, not what is new. Mark procedures that sleep make many steps of
+/// it on any machine.
+pub fn steps_keep_pace_with_what_a_second_stop_has_left() {
+    let mut was_left = false;
+    with_time_over_at_each_visit(
+        |begun| {
+            begun.bench.collect();
+            let kind = counted_kind(&mut begun.bench);
+            for number in (0..OBJECTS).step_by(OBJECTS / 20) {
+                let sleeper = begun.bench.allocate(kind, 64).unwrap();
+                store(begun.object(number), 1, sleeper.word());
+            }
+            let finalizer = Finalizer {
+                proc: 1,
+                data: Address::NULL,
+                order: Order::NoOrder,
+            };
+            let head = begun.object(OBJECTS - 1);
+            let finalizers = &mut begun.bench.heap.weak.finalizers;
+            finalizers.register(head, finalizer).unwrap();
+            let other = begun.bench.allocate(NORMAL, 48).unwrap();
+            begun.bench.replace_kept(other);
+            // The list is not kept for its marks.
+            let context = &begun.bench.heap.context;
+            context.disturbed.store(true, Ordering::Relaxed);
+        },
+        |_, ()| (),
+        |begun, (), (), outcome| {
+            let ready = begun.bench.heap.weak.finalizers.ready_count();
+            if outcome != Outcome::Begun || ready == 0 {
+                return ControlFlow::Continue(());
+            }
+            was_left = true;
+            // Steps are short, and are made when they are due.
+            begun.bench.heap.settings.time_limit_ns = Some(0);
+            begun.bench.heap.options.stress = 0;
+            WAITS_MS.store(1, Ordering::Relaxed);
+            let (before, mut allocated) = (begun.bench.heap.totals.steps, 0);
+            while !begun.bench.heap.step_if_due() {
+                begun.bench.allocate(NORMAL, 100).unwrap();
+                allocated += 100;
+                assert!(allocated < OBJECTS * 100, "steps are too slow");
+            }
+            WAITS_MS.store(0, Ordering::Relaxed);
+            let steps = begun.bench.heap.totals.steps - before;
+            assert!(steps > 10, "{steps} steps");
+            begun.bench.heap.settings.time_limit_ns = Some(u64::MAX / 4);
+            assert!(begun.all_live());
+            begun.end();
+            ControlFlow::Break(())
+        },
+    );
+    assert!(was_left);
 }
 
 /// A step in which a mark procedure sleeps, beyond the time of the step, uses next to nothing of the processor's.
