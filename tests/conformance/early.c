@@ -93,10 +93,11 @@ static void in_all(void) { start_again("constructor atexit destructor"); }
 /* Roots of which a program has that much make collections dear, the first one, too. */
 static volatile char roots[3 << 20];
 
+/* Of each size and kind little, and more of the blocks that such objects share: nothing but the objects counts. */
 static void small_of_many_sizes(size_t bytes)
 {
-    for (size_t done = 0, size = 16; done < bytes; done += size, size = size >= 960 ? 16 : size + 16)
-        CHECK((size / 16 % 2 == 0 ? GC_malloc(size) : GC_malloc_atomic(size)) != NULL);
+    for (size_t done = 0, size = 16; done < bytes; done += 2 * size, size = size >= 2000 ? 16 : size + 16)
+        CHECK(GC_malloc(size) != NULL && GC_malloc_atomic(size) != NULL);
 }
 
 /* A runtime that initialises itself allocates little, of many sizes, and its callbacks do not work yet: Crystal's with threads
