@@ -14,7 +14,7 @@ static char *path_of(const char *name);
 
 /* What the children tell their parent: addresses. */
 struct shared {
-    void *head, *tail, *inner, *typed, *typed_target, *not_target, *pushed, *uncollectable, *kept, *of_child, *debug;
+    void *head, *tail, *inner, *unspoken, *typed, *typed_target, *not_target, *pushed, *uncollectable, *kept, *of_child, *debug;
     void *marked, *marked_target, *large, *beyond, *raw, *result, *data;
     pid_t child;
     int heard;
@@ -128,7 +128,7 @@ static int files(void)
     return count;
 }
 
-static void *root, *inner, *large;
+static void *root, *inner, *unspoken, *large;
 static void **outside;
 static void *hidden[2];
 
@@ -191,6 +191,8 @@ static void fill(void)
     shared->debug = GC_base(cell[4]);
     shared->slot = &root;
     cell[5] = inner; /* which speaks for the other word that leads there */
+    unspoken = (char *)GC_malloc(64) + 16;
+    shared->unspoken = (char *)unspoken - 16;
     hidden[0] = NULL;
     large = shared->large = GC_malloc(80000);
     ((void **)large)[9999] = shared->beyond = GC_malloc(16);
@@ -245,6 +247,7 @@ static void check_contents(const char *name)
     CHECK(line("root static ") != NULL && line("root stack ") != NULL);
     CHECK(has_word(shared->slot, shared->head, 0));
     CHECK(has_word(&inner, shared->inner, 8));
+    CHECK(has_word(&unspoken, shared->unspoken, 16));
     snprintf(target, sizeof target, "held %lx\n", (unsigned long)shared->inner + 8);
     CHECK(line(target) != NULL && line(target) == line("held "));
     CHECK(strstr(line(target) + 1, "held ") == NULL);
