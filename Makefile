@@ -253,6 +253,8 @@ test-alone: build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast --test place -- --ignored measured_alone
 
 # The models of the concurrent protocols, in the crates that have some: in unit tests, and in files that say so in their first lines.
+LOOM := RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
+	$(CARGO) test $(CARGO_FLAGS) --release --target-dir target/loom
 test-loom:
 	crates=(); \
 	for manifest in $$(grep -l '^loom\b' crates/*/Cargo.toml); do \
@@ -262,13 +264,13 @@ test-loom:
 	for file in $$(grep -lE '^#!\[cfg\((all\()?loom' crates/*/tests/*.rs crates/*/tests/*/main.rs); do \
 		name=$${file%/main.rs}; tests+=(--test "$$(basename "$$name" .rs)"); \
 	done; \
-	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 \
-		$(CARGO) test $(CARGO_FLAGS) --release --no-fail-fast --target-dir target/loom --lib "$${tests[@]}" "$${crates[@]}"
+	$(LOOM) --no-fail-fast --lib "$${tests[@]}" "$${crates[@]}"
 
-# The largest models with one preemption more.
+# The largest models: with one preemption more, and with all programs.
+test-loom-long: export GLEANER_LONG := 1
 test-loom-long:
-	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 GLEANER_LONG=1 \
-		$(CARGO) test $(CARGO_FLAGS) --release --target-dir target/loom -p gleaner-work --test models crew_
+	$(LOOM) -p gleaner-work --test models crew_
+	$(LOOM) -p gleaner-plans --test loom_steps
 
 # The project's own breakages (docs/mutants.md): all, a few, and those that cargo-mutants makes up.
 .PHONY: test-mutants test-mutants-short test-mutants-pure

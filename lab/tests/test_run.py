@@ -107,7 +107,7 @@ def test_killed_at_random_points_and_resumed_nothing_is_lost_or_doubled(tmp_path
     tool, out = bench.make(tmp_path), tmp_path / "results"
     source, before = random.Random(5), []
     command = [sys.executable, "-m", "gleaner_lab.cli", "run", str(path), "--out", str(out)]
-    for _ in range(6):
+    for _ in range(4):
         child = subprocess.Popen(
             [*command, "--bench", str(tool)],
             env={**os.environ, "BENCH_PAUSE": "0.05"},
