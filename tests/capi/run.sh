@@ -32,7 +32,7 @@ mkdir -p "$out"
 soname=libgleaner.so.$(sed -n 's/^#define GLEANER_INTERFACE //p' crates/capi/include/gleaner.h)
 ln -sf "$(realpath "$lib")/libgleaner_capi.so" "$out/$soname"
 ln -sf "$soname" "$out/libgleaner.so"
-flags=(-O2 -g -Wall -Wextra -Werror -Icrates/capi/include)
+flags=(-O2 -Wall -Wextra -Werror -Icrates/capi/include)
 static=("$lib/libgleaner_capi.a" -pthread -ldl -lm)
 
 passed=0 failed=0
