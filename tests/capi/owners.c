@@ -145,6 +145,22 @@ static void detaches_in_a_frame(struct stage *s)
     gleaner_detach(s->m);
 }
 
+/* Here GLEANER_DEBUG alone asks. */
+static void detaches_in_a_frame_of_a_heap_without_checks(struct stage *s)
+{
+    struct gleaner_options options;
+    gleaner_mutator *m;
+
+    (void)s;
+    memset(&options, 0, sizeof options);
+    options.outside_layout = GLEANER_LAYOUT_FOLLOWED;
+    options.limit = 2 << 20;
+    m = gleaner_attach(gleaner_heap_new(&options, NULL, 0));
+    GLEANER_FRAME(m, frame, 1);
+
+    gleaner_detach(m);
+}
+
 static void ends_a_region_too_early(struct stage *s)
 {
     gleaner_blocking_begin(s->m);
@@ -515,6 +531,8 @@ static const struct mistake mistakes[] = {
     { "a store" DETACHED, stores_detached },
     { "a collection by a mutator that is NULL", collects_with_nothing },
     { "detaching inside an open frame", detaches_in_a_frame },
+    { "detaching inside an open frame",
+      detaches_in_a_frame_of_a_heap_without_checks },
     { "the end of a blocking region inside which this thread attached to the "
       "same heap again",
       ends_a_region_too_early },
