@@ -267,6 +267,17 @@ fn gives_memory_back(heap: &Heap) {
                 _ => scope.collect(true),
             }
         }
+        // What was used last lies below what goes back, and is not zero.
+        for count in [60, 12, 12] {
+            for _ in 0..count {
+                scope.nested(|scope| {
+                    let fresh = scope.allocate_array(bytes, 5000).unwrap();
+                    assert!((0..5000).all(|at| scope.read_u8(fresh, at) == 0));
+                    scope.fill_numbers(fresh, 0, 5000, 9_u8).unwrap();
+                });
+            }
+            scope.collect(true);
+        }
         assert!((0..100_000).all(|at| scope.read_u8(large, at) == 7));
         let mut length = 0;
         while !scope.is_null(newest) {

@@ -315,6 +315,21 @@ mod tests {
     use crate::roles::Naming;
     use crate::settings::Settings;
 
+    #[test]
+    fn where_nothing_may_be_spent_a_walk_is_left_for_later() {
+        let own = std::process::id();
+        let mut follower = Follower::new(own, Settings::default(), Naming::default());
+        let now = Instant::now();
+        for walk in [Walk::of(vec![own]), Walk::whole(1, now, vec![own])] {
+            let left = follower.walk(walk, now, &mut Limit::of(Duration::ZERO));
+            assert_eq!(follower.known.len(), 0);
+            assert_eq!(left.unwrap().processes, [own]);
+        }
+        let walk = Walk::of(vec![own]);
+        assert!(follower.walk(walk, now, &mut Limit::none()).is_none());
+        assert!(!follower.known.is_empty());
+    }
+
     /// A walk takes a while. A thread that begins meanwhile, which another walk finds, is not among those that it read.
     #[test]
     fn a_thread_that_began_during_a_walk_is_not_gone() {
