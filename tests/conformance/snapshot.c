@@ -315,7 +315,7 @@ static void grow_and_shrink(void)
         root = cell;
     }
     GC_gcollect();
-    root = NULL;
+    root = GC_malloc(32); /* less, and not nothing */
     GC_gcollect();
 }
 
@@ -662,8 +662,8 @@ static void a_little_more_is_no_new_peak(void)
     prepare();
     if (!under_stress()) {
         in_child(with_path("%n.heap", ""), grow_slowly);
-        /* From nothing to the first 100,000 a quarter at a time, and no 29 more. */
-        CHECK_LE(files(), 40);
+        /* A few on the way to the first 100,000, a quarter apart, and no 29 more. */
+        CHECK_LE(files(), 29);
         read_snapshot("1.heap");
         in_child(with_path("%p.heap", ""), collect_thrice);
         CHECK(said_objects() > 0);

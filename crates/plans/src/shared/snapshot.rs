@@ -294,3 +294,28 @@ fn with_end<const N: usize>(path: &mut LineBuffer<N>) -> Option<&CStr> {
     let _ = path.write_str("\0");
     CStr::from_bytes_until_nul(path.as_bytes()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_is_a_quarter_higher_than_the_last_one() {
+        let mut options = Options::DEFAULT;
+        let list = "snapshot=/dev/null,snapshot-at=peak";
+        options.parse_list(list).unwrap();
+        let mut snapshots = Snapshots::from_options(&options, 0).unwrap();
+        let written = [400, 100, 400, 499, 500, 499, 624, 625].map(|live| {
+            let is_due = snapshots.is_due(live);
+            if is_due {
+                snapshots.write(live, |_| (1, 0));
+            }
+            is_due
+        });
+        assert_eq!(
+            written,
+            [true, false, false, false, true, false, false, true]
+        );
+        assert_eq!(snapshots.written(), 3);
+    }
+}
