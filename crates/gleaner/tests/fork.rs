@@ -15,6 +15,10 @@ use gleaner::{
     Zeroing,
 };
 
+#[path = "harness/asleep.rs"]
+mod asleep;
+use asleep::wait_until_asleep;
+
 unsafe extern "C" {
     fn fork() -> i32;
     fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
@@ -560,15 +564,6 @@ fn fork_in_a_cycle([first, second]: &[Heap; 2], how: Waits) {
         in_child("the cycle", || own.collect(true));
         own.blocking(|| collecting.join().unwrap());
     });
-}
-
-/// Waits until a thread of this process sleeps.
-fn wait_until_asleep(thread: usize) {
-    let path = format!("/proc/self/task/{thread}/stat");
-    let sleeps = || fs::read_to_string(&path).unwrap().contains(") S ");
-    while !sleeps() {
-        std::thread::yield_now();
-    }
 }
 
 /// The thread that asks waits for mutators, and the one that forks for it: while a mutator stands, it counts as outside.

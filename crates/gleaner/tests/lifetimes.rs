@@ -2,10 +2,15 @@
 //! gone and its memory is free.
 
 use std::fs;
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 
 use gleaner::raw::{Address, Fresh, NewObject, Shape, TypeId, Value};
 use gleaner::{Generations, Heap, Mutator};
+use gleaner_os::threads::current_tid;
+
+#[path = "harness/asleep.rs"]
+mod asleep;
 
 /// The tests look at the threads of the process: one has heaps at a time.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -217,4 +222,37 @@ fn threads_of_a_heap_block_all_signals_but_faults() {
     assert_eq!(gleaner_os::signals::blocked(), before);
     drop(heap);
     wait_for_threads(0);
+}
+
+/// A mutator is listed a little longer than its record exists, so requests are refused before that goes. This one waits
+/// for the lock of the heap, under which it goes.
+#[test]
+fn no_interrupt_reaches_a_mutator_that_is_about_to_be_gone() {
+    let _alone = alone();
+    let (heap, _) = heap();
+    let (ready, detaches) = (OnceLock::new(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let mut stops = heap.attach().unwrap();
+        scope.spawn(|| {
+            let mut leaves = heap.attach().unwrap();
+            leaves.set_interrupt_handler(|_| ());
+            let interrupter = leaves.interrupter();
+            // SAFETY: only its drop follows.
+            unsafe { leaves.blocking_begin() };
+            ready.set((interrupter, current_tid().0)).unwrap();
+            // Not asleep, so that it sleeps only where it waits for the lock.
+            while !detaches.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            drop(leaves);
+        });
+        let (interrupter, thread) = stops.blocking(|| *ready.wait());
+        let reached = stops.stop_and_call(|| {
+            let before = interrupter.request();
+            detaches.store(true, Ordering::Relaxed);
+            asleep::wait_until_asleep(thread);
+            (before, interrupter.request())
+        });
+        assert_eq!(reached, (true, false));
+    });
 }
