@@ -253,6 +253,49 @@ static void elements_change_in_place(bool compressed)
     }
 }
 
+/* An element behind one that was loaded is stored, and not into the array that
+   shares it. */
+static void elements_are_stored_behind_loaded_ones(bool compressed)
+{
+    const uint32_t length = 3000;
+    size_t i;
+
+    for (i = 0; i < CUTS; i++) {
+        struct gleaner_cursor cursor;
+        struct stage s;
+        gleaner_type doubles;
+        uint32_t k;
+
+        if (!is_for(cuts[i]))
+            continue;
+        s = set_up_in(cut_heap(cuts[i], "", 4 << 20, compressed, NULL, 0),
+                      compressed);
+        doubles = gleaner_primitives(s.heap, 8);
+        GLEANER_FRAME(s.m, frame, 2);
+#define ARRAY(number) gleaner_object(frame.values[number])
+        for (k = 0; k < 2; k++)
+            frame.values[k] = gleaner_reference(
+                gleaner_allocate_array(s.m, doubles, length, 8));
+        CHECK(gleaner_fill_f64(s.m, ARRAY(0), 0, length, 1.0));
+        CHECK(gleaner_copy_elements(s.m, ARRAY(0), 0, ARRAY(1), 0, length));
+        CHECK(gleaner_cursor_begin_writing(&cursor, s.m, ARRAY(1), 0, length, 8));
+        for (k = 0; gleaner_cursor_more(&cursor); k++) {
+            if (k % 3 == 2)
+                gleaner_cursor_store_f64(&cursor, 2.0);
+            else
+                CHECK(gleaner_cursor_load_f64(&cursor) == 1.0);
+        }
+        CHECK(k == length);
+        for (k = 0; k < length; k++) {
+            CHECK(gleaner_load_f64(s.m, ARRAY(0), k) == 1.0);
+            CHECK(gleaner_load_f64(s.m, ARRAY(1), k) == (k % 3 == 2 ? 2.0 : 1.0));
+        }
+#undef ARRAY
+        GLEANER_LEAVE(s.m, frame);
+        tear_down(&s);
+    }
+}
+
 /* A buffer for no elements may be NULL; and arrays of more than N bytes are cut,
    so that a window of one is a copy. */
 static void buffers_of_nothing_and_windows_of_everything(bool compressed)
@@ -391,6 +434,8 @@ int main(void)
           cursors_go_on_when_there_is_room_again },
         { "arrays for native code", arrays_for_native_code },
         { "elements change in place", elements_change_in_place },
+        { "elements are stored behind loaded ones",
+          elements_are_stored_behind_loaded_ones },
         { "buffers of nothing, and windows of everything",
           buffers_of_nothing_and_windows_of_everything },
         { "threads write side by side", threads_write_side_by_side },

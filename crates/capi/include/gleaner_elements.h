@@ -350,8 +350,8 @@ static inline bool gleaner_cursor_in_piece(const struct gleaner_cursor *cursor)
     return gleaner_known_first_n() == SIZE_MAX
            || cursor->next != cursor->piece_end;
 }
-/* Makes the next element ready to be read. In a cursor that writes, this looks
-   up that element alone, and gleaner_cursor_write looks it up again. */
+/* Makes the next element ready to be read. What is looked up here,
+   gleaner_cursor_write looks up again. */
 static inline void gleaner_cursor_read(struct gleaner_cursor *cursor)
 {
     struct gleaner_piece piece;
@@ -360,7 +360,7 @@ static inline void gleaner_cursor_read(struct gleaner_cursor *cursor)
     if (gleaner_cursor_in_piece(cursor))
         return;
     piece = gleaner_next_piece(cursor->mutator, cursor->array, cursor->index,
-                               cursor->writes ? 1 : cursor->end - cursor->index,
+                               cursor->end - cursor->index,
                                cursor->element_bytes);
     cursor->next = piece.at;
     cursor->piece_end = piece.end;
