@@ -210,3 +210,39 @@ impl<T: Send + Sync> Cells<T> {
             .fetch_update(Ordering::Release, Ordering::Relaxed, push);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_two_values_have_the_same_name_where_a_cell_wears_out() {
+        let cells = Cells::new();
+        let mut names = HashSet::new();
+        let mut put_and_take = |round| {
+            let put: Vec<_> = (0..CHUNK_CELLS).map(|at| cells.put((round, at))).collect();
+            for (at, name) in put.iter().enumerate() {
+                assert!(names.insert(name.0), "a second value has that name");
+                // SAFETY: made by these cells.
+                let value = unsafe { name.get() };
+                assert_eq!(value, Some(&(round, at)));
+            }
+            for &name in &put {
+                // SAFETY: made by these cells, and nothing uses the value.
+                assert!(unsafe { cells.take(name) }.is_some());
+                // SAFETY: as in the line above.
+                assert!(unsafe { name.get() }.is_none());
+            }
+            put[0]
+        };
+        let name = put_and_take(0);
+        // SAFETY: made by these cells.
+        let (worn, _) = unsafe { name.cell() };
+        // As if so many values had been there: one more has a name.
+        worn.generation.store(LAST - 1, Ordering::Relaxed);
+        for round in 1..6 {
+            put_and_take(round);
+        }
+    }
+}
