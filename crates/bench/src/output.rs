@@ -148,6 +148,8 @@ mod tests {
         assert_eq!(end(14), b"whole\nlast\n");
         assert_eq!(end(4), b"");
         assert_eq!(end(100), b"cut off\nwhole\nlast\n");
+        std::fs::write(&path, "a line without an end").unwrap();
+        assert_eq!(end(6), b"");
         std::fs::remove_file(path).unwrap();
     }
 
