@@ -2,7 +2,7 @@
 """Break the collector on purpose, one place at a time, and see a test fail.
 
     mutants.py run [--short] [--only WORD]... [--crate NAME]... [--keep-caught]
-    mutants.py check          every entry fits the tree, and its tests' names something there; nothing is built
+    mutants.py check          every entry fits the tree, and each filter a test in it; nothing is built
     mutants.py report         write docs/mutants.md from the results
     mutants.py --self-test    prove the script itself
 
@@ -90,7 +90,7 @@ def read_list(folder):
 
 
 def unknown_names(command, names):
-    """What a command's filters name that is not there; `names` gives those of a folder's files, modules and functions."""
+    """What a command names that is not there, or has no test; `names` gives what a folder has, as `names_of` does."""
     verb, *words = shlex.split(command)
     crate = re.search(r"-p gleaner-?(\w*)", command)
     if verb not in ("cargo", "loom", "conformance") or verb != "conformance" and not crate:
@@ -98,13 +98,44 @@ def unknown_names(command, names):
     known = names("tests/conformance" if verb == "conformance" else f"crates/{crate[1] or 'gleaner'}")
     unknown = []
     for before, word in zip(["", *words], words):
-        if before in ("-p", "--opt") or word.startswith("-"):
+        if before in ("-p", "--opt"):
             continue
-        # Cases that only Gleaner has are called gleaner:CASE; a filter is a part of a name, a file the whole.
-        parts = re.split(":(?:gleaner:|:)?", word)
-        unknown += [part for part in parts if part not in known
-                    and (before == "--test" or not any(part in name for name in known))]
+        if before == "--test" or word in ("--lib", "--bins"):
+            program = "src" if word.startswith("-") else f"tests/{word}"
+            known = {(of, test) for of, test in known if of == program}
+            unknown += [] if known else [word]
+        elif verb == "conformance" and not word.startswith("-"):
+            # Cases that only Gleaner has are called gleaner:CASE.
+            parts = re.split(":(?:gleaner:)?", word)
+            unknown += [part for part in parts if not any(part in name for name in known)]
+        elif not word.startswith("-") and not any(word in test for _, test in known):
+            unknown.append(word)
     return unknown
+
+
+def rust_tests(path, text):
+    """The tests in a file of a crate, as cargo's filters see them: (program, test). A program is src, or tests/NAME."""
+    parts = os.path.splitext(path)[0].split("/")
+    program, modules = ("src", parts[1:]) if parts[0] == "src" else ("/".join(parts[:2]), parts[2:])
+    modules = [part for part in modules if part not in ("lib", "main", "mod")]
+    functions = re.findall(r"#\[test\]\s(?:\s*(?:#\[|//)[^\n]*\n)*\s*fn (\w+)", text)
+    # What a macro of that name makes tests of.
+    functions += re.findall(r"\w+", " ".join(re.findall(r"\btests! \{(.*?)\n\}", text, re.DOTALL)))
+    inner = [[], *([name] for name in re.findall(r"\bmod (\w+) \{", text))]
+    return {(program, "::".join([*modules, *within, function])) for function in functions for within in inner}
+
+
+def names_of(folder, read):
+    """What commands may name: the tests of a crate, or the programs of another folder and the functions in them."""
+    found = set()
+    for path in glob.glob(os.path.join(ROOT, folder, "**"), recursive=True):
+        inside = os.path.relpath(path, os.path.join(ROOT, folder))
+        if path.endswith(".rs"):
+            found |= rust_tests(inside, read(path))
+        elif path.endswith((".c", ".cc")):
+            found.add(os.path.splitext(inside)[0])
+            found.update(re.findall(r"\bvoid (\w+)", read(path)))
+    return found
 
 
 def entry_problems(entries, read, names=None):
@@ -129,7 +160,7 @@ def entry_problems(entries, read, names=None):
             if command.split()[0] not in VERBS:
                 say(f"a test that begins with none of {', '.join(sorted(VERBS))}: {command}")
             elif names and (unknown := unknown_names(command, names)):
-                say(f"nothing is called {unknown[0]}, of which a test is: {command}")
+                say(f"no test is called {unknown[0]}: {command}")
         if entry["find"] == entry["replace"]:
             say("changes nothing")
         text = read(entry["file"])
@@ -451,11 +482,19 @@ def self_test():
     holds("rejects an unknown key", problems(good | {"test": []}) != [])
     holds("rejects an entry without tests", problems(good | {"tests": []}) != [])
     holds("rejects an unknown command", problems(good | {"tests": ["make two"]}) != [])
-    names = {"crates/base": {"a", "b_runs"}, "tests/conformance": {"alloc", "basic"}}.get
-    for command in ("cargo -p gleaner-base --lib a::b", "loom -p gleaner-base --test a", "conformance --opt x=y alloc:basic",
+    source = "mod tests {\n    #[test]\n    #[ignore = \"slow\"]\n    // Why.\n    fn runs() {}\n    fn helps() {}\n}\n"
+    made = rust_tests("tests/c.rs", "all::tests! {\n    one,\n    other\n}\n")
+    holds("finds the tests of a file", rust_tests("src/a/b.rs", source) == {("src", "a::b::runs"), ("src", "a::b::tests::runs")})
+    holds("and those that a macro makes", made == {("tests/c", "one"), ("tests/c", "other")})
+    names = {"crates/base": rust_tests("src/a/b.rs", source) | rust_tests("src/d.rs", "fn d() {}") | made,
+             "tests/conformance": {"alloc", "basic"}}.get
+    for command in ("cargo -p gleaner-base --lib a::b", "loom -p gleaner-base --test c", "cargo -p gleaner-base runs",
+                    "cargo -p gleaner-base --test c other -- --exact", "conformance --opt x=y alloc:basic",
                     "conformance alloc:gleaner:basic", "capi"):
         holds(f"accepts a filter that fits: {command}", not unknown_names(command, names))
-    for command in ("cargo -p gleaner-base --lib a::c", "loom -p gleaner-base --test b c", "conformance alloc:a_b"):
+    for command in ("cargo -p gleaner-base --lib a::c", "cargo -p gleaner-base --lib d", "cargo -p gleaner-base helps",
+                    "cargo -p gleaner-base --lib other", "loom -p gleaner-base --test b", "loom -p gleaner-base --test c runs",
+                    "conformance alloc:a_b"):
         holds(f"rejects one that does not: {command}", unknown_names(command, names))
     holds("and names the entry", entry_problems([good | {"tests": ["conformance none"]}], files.get, names) != [])
     holds("rejects a mutant that changes nothing", problems(good | {"replace": "two"}) != [])
@@ -543,15 +582,7 @@ def main():
         with open(full, encoding="utf-8") as file:
             return file.read()
 
-    @functools.cache
-    def names(folder):
-        found = set()
-        for path in glob.glob(os.path.join(ROOT, folder, "**"), recursive=True):
-            found.update(os.path.splitext(os.path.relpath(path, ROOT))[0].split(os.sep))
-            if path.endswith((".rs", ".c", ".cc")):
-                found.update(re.findall(r"\b(?:mod|fn|void) (\w+)", read(path)))
-        return found
-
+    names = functools.cache(lambda folder: names_of(folder, read))
     problems = entry_problems(everything, read, names)
     for problem in problems:
         print(f"FAILED: {problem}")
