@@ -227,6 +227,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn where_threads_stay_the_processors_that_are_to_be_used_still_count() {
+        let places = |items: &[&str]| {
+            let mut settings = Settings::default();
+            items.iter().for_each(|item| settings.set(item).unwrap());
+            settings.places()
+        };
+        assert!(!places(&["placement=none"]));
+        assert!(places(&["placement=none", "processors=0"]));
+        assert!(places(&["placement=none", "sockets=1"]));
+    }
+
+    #[test]
     fn each_name_is_read() {
         let mut settings = Settings::default();
         for item in [

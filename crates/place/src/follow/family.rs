@@ -282,3 +282,32 @@ pub fn has_children() -> bool {
     };
     processes.any(is_child)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn sleeps() -> Child {
+        Command::new("sleep").arg("1000").spawn().unwrap()
+    }
+
+    #[test]
+    fn children_of_the_adopter_are_of_the_family() {
+        let mut children = [(); 3].map(|()| sleeps());
+        let [root, guard, orphan] = children.each_ref().map(Child::id);
+        for had_children in [false, true] {
+            let mut family = Family::new(root);
+            family.adopt(std::process::id(), Some(guard), had_children);
+            let mut census = family.census();
+            while !family.go_on(&mut census) {}
+            assert_eq!(family.members.contains_key(&orphan), !had_children);
+            assert!(!family.members.contains_key(&guard));
+        }
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
