@@ -10,14 +10,17 @@ starts before it ended. A failed step does not stop the others. Once the step `b
 later steps build nothing. What a step prints appears when it ends. Logs lie in target/steps/, with what each step took
 (times.tsv: seconds, seconds of processor time); the last line, also in target/steps/result, is "N passed, N failed". A step
 that takes a fifth more of the whole's processor time than scripts/step-times.tsv says is named, and so are the tests that
-took longest.
+took longest. One run at a time in a tree, since logs are the tree's; one that a signal ends takes the steps under way with it.
 """
 
+import fcntl
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import tally
@@ -55,6 +58,15 @@ class Step:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(make, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
+    def stop(self):
+        """Ends the step with all that it has started."""
+        for pid in family_of(self.process.pid):
+            try:
+                os.kill(pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass  # it ended by itself
+        self.process.wait()
+
     def end(self, status, usage):
         """It ended so, after this use of processors by it and its children."""
         self.wall = time.monotonic() - self.began
@@ -68,6 +80,18 @@ class Step:
         print(f"\n== make {self.name}\n{text}", end="" if text.endswith("\n") else "\n", flush=True)
 
 
+def family_of(pid):
+    """A process and all that it started, itself and by others. A process group would do, but sudo asks nobody for a password there."""
+    family = [pid]
+    for one in family:
+        try:
+            for children in pathlib.Path(f"/proc/{one}/task").glob("*/children"):
+                family += map(int, children.read_text().split())
+        except OSError:
+            pass  # it has ended
+    return family
+
+
 def may_start(step, running, lanes):
     """Whether a step may start beside those that run."""
     if any(other.first for other in running):
@@ -78,8 +102,17 @@ def may_start(step, running, lanes):
 
 
 def run(steps, lanes):
-    """Runs them all, in order."""
-    waiting, running = list(steps), {}
+    """Runs them all, in order; if that is interrupted, nothing goes on."""
+    running = {}
+    try:
+        run_in_order(list(steps), running, lanes)
+    finally:
+        for step in running.values():
+            step.stop()
+
+
+def run_in_order(waiting, running, lanes):
+    """Runs those that wait; `running` has those under way."""
     told = time.monotonic()
     while waiting or running:
         while waiting and may_start(waiting[0], running.values(), lanes):
@@ -96,6 +129,21 @@ def run(steps, lanes):
             told = time.monotonic()
             under_way = ", ".join(f"{step.name} for {told - step.began:.0f} s" for step in running.values())
             print(f"... {under_way}; {len(waiting)} to come", flush=True)
+
+
+def only_one(folder):
+    """The lock of a folder of logs: two runs would remove each other's."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit(f"steps.py: another run is under way, whose logs lie in {folder}/: wait for it, or stop it") from None
+    return lock
+
+
+def interrupted(number, _):
+    """A signal that asks this process to end."""
+    raise SystemExit(f"steps.py: stopped by {signal.Signals(number).name}, with the steps under way")
 
 
 def grown(times, kept):
@@ -134,6 +182,28 @@ def refused(text):
         return True
 
 
+def second_is_refused():
+    """Whether a folder of logs serves one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        lock = only_one(folder)
+        try:
+            return only_one(folder) is None
+        except SystemExit:
+            return True
+        finally:
+            os.close(lock)
+
+
+def grandchild_is_stopped():
+    """Whether what a step has started ends with it."""
+    step = Step("a:status")
+    step.process = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE)
+    # Its output ends when nobody holds it any more.
+    started = step.process.stdout.readline()
+    step.stop()
+    return bool(started) and step.process.stdout.read() == b""
+
+
 def self_test():
     """Each case is (what, got, wanted)."""
     plain, lone, first = Step("a:status"), Step("b:tally:alone"), Step("c:status:first")
@@ -154,6 +224,8 @@ def self_test():
         ("times", parse_times("step\twall_s\tprocessor_s\na\t3\t2\n", "times"), {"a": 2.0}),
         ("times that are cut off", [refused(f"step\nb\t1\t1\n{line}") for line in ("a", "a\t3", "a\t3\t")], [True] * 3),
         ("the times that are kept", refused(KEPT.read_text()), False),
+        ("a second run in one tree", second_is_refused(), True),
+        ("a step that is stopped", grandchild_is_stopped(), True),
         ("a few seconds", grown({"a": 9, "b": 100}, {"a": 2, "b": 100}), []),
     ]
     return report(compared(cases))
@@ -169,6 +241,10 @@ def main():
     kept = parse_times(KEPT.read_text(), KEPT.name) if KEPT.exists() else {}
     os.chdir(pathlib.Path(__file__).parent.parent)
     LOGS.mkdir(parents=True, exist_ok=True)
+    lock = only_one(LOGS)  # kept until this process ends
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` wants it
+            signal.signal(number, interrupted)
     for old in LOGS.iterdir():
         old.unlink()
     result = LOGS / "result"
