@@ -20,7 +20,9 @@ From `cargo metadata` and the sources of each crate:
     where the elements of an array lie (invariant I10): nobody else names what
     says so, in Rust or in C;
  9. no two files of a crate need each other, by way of others or not
-    (scripts/uses.py).
+    (scripts/uses.py);
+10. each file of Rust is a module of another, or cargo finds it by its place: the
+    compiler says nothing of a file that nobody names, and its tests never run.
 
 Run without arguments: the self-test (each rule must reject a bad fixture),
 then the workspace. The last line is "N passed, N failed".
@@ -211,6 +213,28 @@ def circle_problems(sources):
             for folder, of_crate in sorted(files.items()) for circle in uses.Crate(of_crate).circles()]
 
 
+# What cargo compiles by itself: of a folder of programs, its files and the main.rs one folder below.
+FOUND_BY_CARGO = re.compile(r"(build|src/lib|src/main|(src/bin|tests|examples|benches)/(\w+|\w+/main))\.rs")
+
+
+def lone_problems(sources):
+    """Rule 10."""
+    texts = {path: strip_comments(text) for _, path, text in sources}
+    # Files that another names by their path, from its own folder on.
+    named = {os.path.normpath(os.path.join(os.path.dirname(path), found))
+             for path, text in texts.items() for found in re.findall(r'#\[path = "([^"]+)"\]', text)}
+
+    def is_module(path):
+        folder, name = path.removesuffix("/mod.rs").removesuffix(".rs").rsplit("/", 1)
+        above = [f"{folder}.rs", *(f"{folder}/{root}.rs" for root in ("mod", "lib", "main"))]
+        if folder.endswith("/tests"):  # each program there may have it
+            above += [other for other in texts if os.path.dirname(other) == folder]
+        return any(re.search(rf"\bmod {name}\s*;", texts.get(place, "")) for place in above)
+
+    return [f"{path}: no `mod` names it, so nothing compiles it" for path in texts
+            if not FOUND_BY_CARGO.fullmatch(path.split("/", 2)[2]) and path not in named and not is_module(path)]
+
+
 def self_test():
     """Each rule accepts a good fixture and rejects a bad one."""
     def package(name, *dependencies):
@@ -228,6 +252,9 @@ def self_test():
 
     def circles(**files):
         return circle_problems([("gleaner-mem", f"crates/mem/src/{name.replace('__', '/')}.rs", text) for name, text in files.items()])
+
+    def lone(**files):
+        return lone_problems([("gleaner-mem", f"crates/mem/{name.replace('__', '/')}.rs", text) for name, text in files.items()])
 
     page = "\n## Dependencies\n\n| `libc` | `os` | system calls |\n"
     accepted = [
@@ -261,6 +288,9 @@ def self_test():
          circles(lib="mod room;", room__mod="mod part; pub use part::Part;", room__part="use super::Part;")),
         ("a circle in tests and comments",
          circles(a="use crate::b::B;", b="// crate::a::A\n#[cfg(test)]\nmod tests {\n use crate::a::A;\n}\n")),
+        ("files that others name", lone(src__lib="mod a;\nmod b;", src__a="#[cfg(test)]\nmod tests;", src__a__tests="", src__b__mod="")),
+        ("files that cargo finds", lone(tests__a="", tests__b__main="mod c;", tests__b__c="", tests__d__mod="", tests__e="mod d;")),
+        ("a file that is named by its path", lone(tests__a='#[path = "b/c.rs"]\nmod c;', tests__b__c="")),
         ("the other heap in a comment", heap_problems(heap_source("scavenge", "// see mark_sweep::roots\n"))),
     ]
     rejected = [
@@ -305,6 +335,8 @@ def self_test():
          circles(a="use crate::room::Part;", room__mod="mod part; pub use part::Part;", room__part="use crate::a::A;")),
         ("a front that passes on what it uses itself",
          circles(room__mod="mod part; pub use part::Part; fn f(_: Part) {}", room__part="use super::f;")),
+        ("a file that nobody names", lone(src__lib="mod a;", src__a="// mod tests;", src__a__tests="")),
+        ("a file of tests in a folder", lone(tests__a="", tests__b__c="")),
         ("lints of its own", lint_problems([("x", "[lints.rust]\nunused = 'allow'\n")])),
     ]
     checks = [(f"self-test: accepts {name}", problems) for name, problems in accepted]
@@ -343,6 +375,9 @@ def read_workspace():
 
 
 def main():
+    if sys.argv[1:]:
+        print(__doc__, file=sys.stderr)
+        return 2
     packages, sources, c_sources, manifests, page = read_workspace()
     return report(self_test() + [
         (f"{len(packages)} crates depend only on lower ones", layer_problems(packages)),
@@ -353,6 +388,7 @@ def main():
         (f"{len(sources) + len(c_sources)} files: elements of arrays have accessors",
          element_problems(sources + c_sources)),
         ("no two files of a crate need each other", circle_problems(sources)),
+        ("each file of Rust is compiled", lone_problems(sources)),
         ("each crate takes its lints from the workspace", lint_problems(manifests)),
         ("ARCHITECTURE.md gives each dependency its reason", dependency_problems(packages, page)),
     ])

@@ -346,6 +346,9 @@ def read(path):
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
+    if sys.argv[1:]:
+        print(__doc__, file=sys.stderr)
+        return 2
     os.chdir(ROOT)
     tracked = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], check=True,
                              stdout=subprocess.PIPE, text=True).stdout.split("\n")
