@@ -82,7 +82,10 @@ def read_list(folder):
                 data = tomllib.load(file)
             except tomllib.TOMLDecodeError as error:
                 raise ListError(f"{os.path.relpath(path, ROOT)}: {error}") from None
-        for entry in data.get("mutant", []):
+        # A word that is misspelt would leave out entries, and nobody would miss them.
+        if set(data) - {"tests"} != {"mutant"}:
+            raise ListError(f"{os.path.relpath(path, ROOT)}: has {', '.join(sorted(data)) or 'nothing'}; there are [[mutant]] and tests")
+        for entry in data["mutant"]:
             entry.setdefault("tests", data.get("tests", []))
             entry["crate"] = os.path.basename(path).removesuffix(".toml")
             entries.append(entry)
@@ -505,13 +508,14 @@ def self_test():
     summary = "running {} tests\n\ntest result: ok. 0 passed\n"
     holds("a filter that fits no test is noticed", runs_no_test(summary.format(0) * 2))
     holds("one that fits one in any program is not", not runs_no_test(summary.format(0) + "running 1 test\n"))
-    with tempfile.TemporaryDirectory() as folder:
-        with open(os.path.join(folder, "base.toml"), "w", encoding="utf-8") as file:
-            file.write("[[mutant]\n")
-        try:
-            holds("a list that is no TOML is named", read_list(folder) is None)
-        except ListError as error:
-            holds("a list that is no TOML is named", "base.toml: " in str(error))
+    for what, text in (("that is no TOML", "[[mutant]\n"), ("with a misspelt word", "[[mutant]]\n[[mutants]]\n"), ("of nothing", "")):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "base.toml"), "w", encoding="utf-8") as file:
+                file.write(text)
+            try:
+                holds(f"a list {what} is named", read_list(folder) is None)
+            except ListError as error:
+                holds(f"a list {what} is named", "base.toml: " in str(error))
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a.rs")

@@ -84,7 +84,12 @@ def read_papers(folder):
     papers = {}
     for name in PAPERS:
         with open(os.path.join(folder, f"{name}.toml"), "rb") as file:
-            papers[name] = tomllib.load(file)
+            try:
+                papers[name] = tomllib.load(file)
+            except tomllib.TOMLDecodeError as error:
+                raise SystemExit(f"papers.py: {os.path.relpath(file.name, ROOT)}: {error}") from None
+        if not papers[name].get("row"):
+            raise SystemExit(f"papers.py: {os.path.relpath(file.name, ROOT)} has no [[row]]")
         for row in papers[name]["row"]:
             for key in LISTS & set(row):
                 row[key] = listed(row[key])
