@@ -21,6 +21,7 @@ import time
 from checks import compared, report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+EXPERIMENTS = ROOT / "lab/experiments"
 LAB = ROOT / "target/lab/venv/bin/gleaner-lab"
 # Seconds after which a process on tiny inputs counts as hung, as Guile may in a heap that is too small for it.
 HUNG_S = 60
@@ -38,6 +39,12 @@ def lacks(text, exists):
         if not exists(f"target/rivals/{rival}"):
             return f"a rival, {rival}: make rivals" + ("-java-real" if rival == "java-real" else "")
     return None
+
+
+def gone(makefile, names):
+    """What a Makefile measures that is no experiment of these names."""
+    lists = re.findall(r"^(?:BENCH_EXPERIMENTS|\w+_BENCHES) := ((?:.*\\\n)*.*)", makefile, flags=re.M)
+    return sorted({word.removeprefix("bench-") for words in lists for word in words.replace("\\", "").split()} - set(names))
 
 
 def shorter(text):
@@ -105,6 +112,8 @@ def self_test():
         ("an experiment with tiny inputs", shorter("workloads:\n  - {name: a}\n"), []),
         ("one with programs of Java", shorter("  - {name: a}\n  - {name: b, command: [{rivals}/java-real]}\n  - {name: c}\nmultiples: [1.5, 3, 2]\n"),
          ["--only", "a", "--only", "c", "--multiple", "3", "--iteration", "2"]),
+        ("measured and no experiment", gone("BENCH_EXPERIMENTS := a b \\\n\tc\nX_BENCHES := bench-d\n", ["a", "d"]), ["b", "c"]),
+        ("what the Makefile measures", gone((ROOT / "Makefile").read_text(), [file.stem for file in EXPERIMENTS.glob("*.yaml")]), []),
         ("an earlier build", lacks("before: {build: target/before/release}", missing), "target/before/release: make before COMMIT=..."),
     ]
     return report(compared(cases))
@@ -118,7 +127,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target/experiments")
     parser.add_argument("names", nargs="*")
     chosen = parser.parse_args()
-    files = {file.stem: file for file in sorted((ROOT / "lab/experiments").glob("*.yaml"))}
+    files = {file.stem: file for file in sorted(EXPERIMENTS.glob("*.yaml"))}
     if unknown := set(chosen.names) - set(files):
         raise SystemExit(f"experiments.py: there is no experiment {min(unknown)}; lab/experiments has them all")
     if not LAB.exists():

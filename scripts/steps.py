@@ -169,9 +169,16 @@ def parse_times(text, name):
 
 def left_out(makefile):
     """The checks and tests of a Makefile that none of its lists of steps has."""
-    targets = re.findall(r"^((?:check|test)-[a-z-]+)(?=[ a-z-]*:)", makefile, re.M)
-    steps = re.findall(rf"(?<![\w-])([a-z-]+):(?:{'|'.join(tally.KINDS)})\b", makefile)
-    return sorted(set(targets) - set(steps) - NO_STEPS)
+    targets = {word for words in re.findall(r"^([a-z][a-z0-9 -]*):(?!=)", makefile, re.M) for word in words.split()
+               if word.startswith(("check-", "test-"))}
+    steps = re.findall(rf"(?<![\w-])([a-z0-9-]+):(?:{'|'.join(tally.KINDS)})\b", makefile)
+    return sorted(targets - set(steps) - NO_STEPS)
+
+
+def unproved(makefile, scripts):
+    """The scripts, by name, that can prove themselves and that a Makefile does not ask to."""
+    return sorted(name for name, text in scripts.items()
+                  if '"--self-test"' in text and f"scripts/{name} --self-test\n" not in makefile)
 
 
 def refused(text):
@@ -206,6 +213,7 @@ def grandchild_is_stopped():
 
 def self_test():
     """Each case is (what, got, wanted)."""
+    makefile = (KEPT.parent.parent / "Makefile").read_text()
     plain, lone, first = Step("a:status"), Step("b:tally:alone"), Step("c:status:first")
     cases = [
         ("the first step", may_start(plain, [], 1), True),
@@ -220,7 +228,10 @@ def self_test():
         ("a step that grew", [name for name, *_ in grown({"a": 100, "b": 200, "c": 99}, {"a": 100, "b": 100, "c": 100})], ["b"]),
         ("a new step", grown({"a": 100, "b": 900}, {"a": 100}), []),
         ("a test that is no step", left_out("S := test-a:cargo\ntest-a: build\ntest-b: build\ncheck-quick:\n"), ["test-b"]),
-        ("tests of the Makefile that are no steps", left_out((KEPT.parent.parent / "Makefile").read_text()), []),
+        ("the second of two targets, and one with a number", left_out("S := test-a:cargo\ntest-a test-b: build\ntest-2:\n"), ["test-2", "test-b"]),
+        ("tests of the Makefile that are no steps", left_out(makefile), []),
+        ("a self-test that is not run", unproved("\tpython3 scripts/a.py --self-test\n", dict.fromkeys(("a.py", "b.py"), '"--self-test"')), ["b.py"]),
+        ("self-tests of scripts that are not run", unproved(makefile, {path.name: path.read_text() for path in KEPT.parent.glob("*.py")}), []),
         ("times", parse_times("step\twall_s\tprocessor_s\na\t3\t2\n", "times"), {"a": 2.0}),
         ("times that are cut off", [refused(f"step\nb\t1\t1\n{line}") for line in ("a", "a\t3", "a\t3\t")], [True] * 3),
         ("the times that are kept", refused(KEPT.read_text()), False),
