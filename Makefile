@@ -261,7 +261,7 @@ test-loom:
 		crates+=(-p "gleaner-$$(basename "$$(dirname "$$manifest")")"); \
 	done; \
 	tests=(); \
-	for file in $$(grep -lE '^#!\[cfg\((all\()?loom' crates/*/tests/*.rs crates/*/tests/*/main.rs); do \
+	for file in $$(grep -lP '^#!\[cfg\(.*(?<!not\()\bloom\b' crates/*/tests/*.rs crates/*/tests/*/main.rs); do \
 		name=$${file%/main.rs}; tests+=(--test "$$(basename "$$name" .rs)"); \
 	done; \
 	$(LOOM) --no-fail-fast --lib "$${tests[@]}" "$${crates[@]}"
