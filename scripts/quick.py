@@ -5,15 +5,16 @@
     quick.py BASE          against another commit, such as main
     quick.py --self-test   prove what is chosen
 
-Format; lints of the crates that changed; unit tests of those, and of the crates that depend on them; the checks of what else
-changed (pages, scripts, tests in C); and a smoke test of each door that a change can reach: a program on the libgc door, an embedder in
+Format; lints of the crates that changed; unit tests of those, and of the crates that depend on them; files of tests that changed;
+the checks that only read (pages, layers, scripts); tests in C that changed; and a smoke test of each door that a change can reach: a program on the libgc door, an embedder in
 C, one in Rust, and `gleaner place`. Everything is compiled as `make test-rust` compiles it, so nothing is compiled twice. The
-last line is "N passed, N failed".
+last line is "N passed, N failed", and one before it names the targets of tests that the change asks for and that take longer.
 """
 
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -26,6 +27,11 @@ DEBUG = ROOT / "target/debug"
 # Which crates each door is made of.
 DOORS = {"libgc": "gleaner-libgc", "native": "gleaner", "capi": "gleaner-capi", "place": "gleaner-cli"}
 
+# What takes longer than minutes, or needs what is not installed, by what changed; of a folder of tests/ the target of its name.
+LONGER = {"rivals/": ("check-rivals", "test-rivals"), "lab/": ("test-lab",), "clients/": ("test-clients-default",),
+          "packaging/": ("test-package",), "fuzz/": ("fuzz",)}
+FOLDERS = re.compile(r"tests/(bdwgc|debian|distros|limits|package|qemu|singlestep|commands)/")
+
 
 def said(*command):
     """What a command prints."""
@@ -34,7 +40,7 @@ def said(*command):
 
 def changed_since(base):
     """The files that differ from a commit."""
-    done = subprocess.run(["git", "diff", "--name-only", base, "--"], cwd=ROOT, check=False, stdout=subprocess.PIPE,
+    done = subprocess.run(["git", "diff", "--name-only", "--no-renames", base, "--"], cwd=ROOT, check=False, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise SystemExit(f"quick.py: git knows no commit {base}: name one that this checkout has, as in make check-quick BASE=HEAD~3")
@@ -68,6 +74,25 @@ def dependents(changed, crates):
 def packages(names):
     """The arguments of cargo that name them."""
     return [word for name in sorted(names) for word in ("-p", name)]
+
+
+def changed_tests(files, crates):
+    """{crate: files of tests}: those that changed, as cargo calls them. Models are compiled to nothing without loom."""
+    found = {}
+    for name, (folder, _) in crates.items():
+        for file in files:
+            program = re.fullmatch(rf"{folder}/tests/(\w+)(\.rs|/.*)", file)
+            if program and any((ROOT / folder / "tests" / path).exists() for path in (f"{program[1]}.rs", f"{program[1]}/main.rs")):
+                found.setdefault(name, set()).add(program[1])
+    return found
+
+
+def longer(files):
+    """The targets that a change of these files asks for, and that are not run here."""
+    targets = {target for file in files for folder, of_folder in LONGER.items() if file.startswith(folder) for target in of_folder}
+    targets |= {f"test-{found[1]}" for file in files if (found := FOLDERS.match(file))}
+    return sorted(targets | {"test-loom" for file in files if file.endswith(".rs") and (ROOT / file).exists()
+                             and re.search(r"\bcfg\(.*(?<!not\()\bloom\b|^use (gleaner_base|crate)::sync\b", (ROOT / file).read_text(), re.M)})
 
 
 def smoke(doors):
@@ -122,15 +147,17 @@ def plan(files, crates):
         libraries = ["--lib"] if any((ROOT / crates[name][0] / "src/lib.rs").exists() for name in tested) else []
         if tested:
             runs.append(("unit tests", [CARGO, "test", "--locked", "--quiet", *libraries, "--bins", *packages(tested)]))
+        runs += [(f"tests of {name} that changed", [CARGO, "test", "--locked", "--quiet", "-p", name, *(
+            word for test in sorted(tests) for word in ("--test", test))]) for name, tests in changed_tests(files, crates).items()]
         doors = {door for door, crate in DOORS.items() if crate in reached}
         built = [crate for door, crate in DOORS.items() if door in doors]
         if built:
             runs.append(("the doors are built", [CARGO, "build", "--locked", *packages(built)]))
         runs += smoke(doors)
     runs += suites(files, bool(doors & {"libgc"}))
-    if any(file.endswith((".md", ".tsv", ".rs", ".py", ".toml")) or file == "Makefile" for file in files):
-        runs += [(f"make {target}", ["make", "--silent", target])
-                 for target in ("check-layers", "check-rooms", "check-papers", "check-results", "check-pages", "check-system-calls", "check-scripts")]
+    # Nearly every file is read by one of these, and they take seconds.
+    runs += [(f"make {target}", ["make", "--silent", target])
+             for target in ("check-layers", "check-rooms", "check-papers", "check-results", "check-pages", "check-system-calls", "check-scripts")]
     if any(file.startswith("lab/") for file in files):
         runs.append(("the lab", ["make", "--silent", "check-lab"]))
     return runs
@@ -151,6 +178,11 @@ def self_test():
         ("a test in C is run", [command[6:] for name, command in plan(["tests/conformance/alloc.c"], crates) if name == "the suite in C"],
          [["alloc"]]),
         ("what tests share is compiled", [command[-1] for name, command in suites(["tests/conformance/harness.h"], True)], ["alloc"] * 2),
+        ("a file of tests is run", changed_tests(
+            ["crates/gleaner/tests/heap/weak.rs", "crates/gleaner/tests/gone.rs", "crates/os/src/a.rs"], crates), {"gleaner": {"heap"}}),
+        ("a rival, and a test of a machine", longer(["rivals/c/native.c", "tests/qemu/run.sh"]), ["check-rivals", "test-qemu", "test-rivals"]),
+        ("a model", longer(["crates/plans/tests/loom_stop.rs"]), ["test-loom"]),
+        ("a page asks for no more", longer(["README.md"]), []),
         ("a page alone compiles nothing", [name for name, _ in plan(["README.md"], crates)][:2], ["format", "make check-layers"]),
     ]
     return report(compared(cases))
@@ -180,6 +212,8 @@ def main():
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
         lines = done.stdout.decode(errors="replace").splitlines()
         checks.append((name, [] if done.returncode == 0 else [" ".join(command), *(f"| {line}" for line in lines[-60:])]))
+    if more := longer(files):
+        print(f"not run here, and worth it after this change: make {' '.join(more)}")
     return report(checks)
 
 
