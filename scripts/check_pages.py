@@ -23,7 +23,8 @@
 11. docs/environment.md has each of libgc's variables that crates/libgc reads, and what it
     says is honoured is read;
 12. no sentence of a page has more than forty words, but of those whose rows are looked up and not read. A piece of code is
-    one word, and the interval behind a ratio none.
+    one word, and the interval behind a ratio none;
+13. each page of docs/ is in docs/SUMMARY.md, or the site would not have it.
 
 The pages are all that git knows, but for those that something else writes.
 
@@ -269,6 +270,13 @@ def sentence_problems(page, text):
             for sentence in sentences(text) if len(sentence.split()) > MOST_WORDS]
 
 
+def summary_problems(pages, summary):
+    """Rule 13. Pages of results are looked for by scripts/results.py, which says where they belong."""
+    listed = {os.path.normpath(os.path.join("docs", target)) for target, _ in links(summary)}
+    return [f"docs/SUMMARY.md: does not have {page}" for page in pages
+            if os.path.dirname(page) == "docs" and page not in listed | {"docs/SUMMARY.md"}]
+
+
 def ratios(text):
     return {tuple(map(float, found)) for found in RATIO.findall(text)}
 
@@ -290,6 +298,8 @@ def self_test():
         ("accepts a link to a file", link_problems("p.md", "[x](a/b.md) [y](https://x.y#z)", here, headed)),
         ("rejects a dead link", wrong(link_problems("p.md", "[x](a/c.md)", here, headed))),
         ("rejects a picture that is not there", wrong(link_problems("p.md", '<img src="a/c.svg">', here, headed))),
+        ("accepts a page of the site", summary_problems(["docs/a.md", "b.md"], "- [A](a.md)\n")),
+        ("rejects one that is not there", wrong(summary_problems(["docs/b.md"], "- [A](a.md)\n"))),
         ("accepts a link to a heading", link_problems("p.md", "[x](a/b.md#a-b-and-c) [y](#here)", here, headed)),
         ("rejects one to none", wrong(link_problems("p.md", "[x](a/b.md#d)", here, headed))),
         ("and on the page itself", wrong(link_problems("p.md", "[y](#there)", here, headed))),
@@ -395,6 +405,8 @@ def main():
             problem for page, text in pages.items()
             if os.path.dirname(page) in ("", "docs", "docs/results")
             for problem in figure_problems(page, text, measured)]),
+        ("their place in the site", summary_problems(
+            [path for path in tracked if path.endswith(".md")], read("docs/SUMMARY.md"))),
         ("the length of their sentences", [
             problem for page, text in pages.items()
             if page not in REFERENCES

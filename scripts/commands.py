@@ -82,8 +82,10 @@ def pages():
 def read_marks(known):
     """The marks by command; `known` are the commands that pages have."""
     marks = {}
-    for mark in tomllib.loads(MARKS.read_text())["mark"]:
-        command = mark.pop("command")
+    for mark in tomllib.loads(MARKS.read_text()).get("mark", []):
+        command = mark.pop("command", None)
+        if command is None:
+            raise SystemExit(f"commands.py: a mark of marks.toml names no command: {mark}")
         if command not in known:
             raise SystemExit(f"commands.py: no page has the command that marks.toml names: {command}")
         if not mark or set(mark) - {"long", "never", "as", "needs", "before"} or command in marks:
@@ -142,7 +144,7 @@ def outcome(command, mark, folder, environment):
 def run(names, long):
     """Runs the commands of these pages, or of all."""
     texts = pages()
-    marks = read_marks({command for text in texts.values() for command in commands(text)})
+    marks = marks_of(texts)
     if set(names) - set(texts):
         raise SystemExit(f"commands.py: no page {', '.join(sorted(set(names) - set(texts)))}; there are {', '.join(texts)}")
     checks = []
@@ -159,6 +161,11 @@ def run(names, long):
             checks.append((f"{page}: {command}" + (f" ({said})" if said else ""), problems))
             sys.stdout.flush()
     return report(checks)
+
+
+def marks_of(texts):
+    """The marks of what these pages have."""
+    return read_marks({command for text in texts.values() for command in commands(text)})
 
 
 def self_test():
@@ -179,6 +186,7 @@ def self_test():
         ("a command that passes", outcome("true", {}, ROOT, dict(os.environ)), ("", [])),
         ("a target that is not there", bool(outcome("make no-such-target", {}, ROOT, dict(os.environ))[1]), True),
         ("what runs in its place", outcome("false", {"as": "true"}, ROOT, dict(os.environ)), ("", [])),
+        ("marks of commands that pages have", bool(marks_of(pages())), True),
         ("what it needs", outcome("true", {"needs": ["no-such-program"]}, ROOT, dict(os.environ))[0],
          "left out: there is no no-such-program"),
     ]
@@ -199,7 +207,7 @@ def main():
     if arguments.action == "run":
         return run(arguments.pages, arguments.long)
     texts = pages()
-    marks = read_marks({command for text in texts.values() for command in commands(text)})
+    marks = marks_of(texts)
     for page, text in texts.items():
         for command in commands(text):
             print(f"{page}: {command}" + "".join(f"\n    {key}: {value}" for key, value in marks.get(command, {}).items()))
