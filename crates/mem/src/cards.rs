@@ -128,7 +128,6 @@ mod tests {
 mod models {
     use super::*;
     use crate::object_bits::ObjectBits;
-    use gleaner_base::contexts::WorldStopped;
     use gleaner_base::sync::UnsafeCell;
     use loom::thread;
     use std::sync::Arc;
