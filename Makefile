@@ -614,6 +614,7 @@ check-rivals: rivals
 	$(MMTK_CARGO) fmt -- --check
 	$(MMTK_CARGO) clippy --locked --release -- -D warnings
 	cd rivals/go && $(GO_BUILD) vet .
+	unformatted=$$($(dir $(realpath $(GO)))gofmt -l rivals/go); [ -z "$$unformatted" ] || { echo "not as gofmt has it: $$unformatted" >&2; exit 1; }
 	bash -n rivals/java/hotspot
 
 # Each rival's results are those of gleaner-bench native.
