@@ -32,7 +32,7 @@ import sys
 import time
 import tomllib
 
-from checks import compared, report
+from checks import compared, only_one, report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILES = ROOT / "tests/commands/files"
@@ -147,6 +147,7 @@ def run(names, long):
     marks = marks_of(texts)
     if set(names) - set(texts):
         raise SystemExit(f"commands.py: no page {', '.join(sorted(set(names) - set(texts)))}; there are {', '.join(texts)}")
+    only_one(SCRATCH)
     checks = []
     for page, text in texts.items():
         lines = commands(text)

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from checks import compared, report
+from checks import compared, only_one, report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXPERIMENTS = ROOT / "lab/experiments"
@@ -132,6 +132,7 @@ def main():
         raise SystemExit(f"experiments.py: there is no experiment {min(unknown)}; lab/experiments has them all")
     if not LAB.exists():
         raise SystemExit(f"experiments.py: there is no {LAB.relative_to(ROOT)}: make lab")
+    only_one(chosen.out)
     checks = []
     for name in chosen.names or files:
         text = files[name].read_text(encoding="utf-8")

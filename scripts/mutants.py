@@ -53,6 +53,8 @@ import sys
 import tempfile
 import tomllib
 
+from checks import ends_when_told, only_one
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "capi", "libgc", "eventlog", "heapgraph", "bench", "cli"]
 KEYS = {"name", "file", "find", "replace", "why", "tests", "short", "survives"}
@@ -627,6 +629,8 @@ def main():
     if not entries:
         raise SystemExit("mutants.py: there is no such breakage: a file of tests/mutants is a crate, and --only is a part of a name")
 
+    only_one(folder)
+    ends_when_told()
     tree_folder = os.path.join(folder, "tree")
     tree = copy_tree(ROOT, tree_folder)
     # tests/capi and tests/limits build in the tree's own target/.

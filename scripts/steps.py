@@ -13,7 +13,6 @@ that takes a fifth more of the whole's processor time than scripts/step-times.ts
 took longest. One run at a time in a tree, since logs are the tree's; one that a signal ends takes the steps under way with it.
 """
 
-import fcntl
 import os
 import pathlib
 import re
@@ -24,7 +23,7 @@ import tempfile
 import time
 
 import tally
-from checks import compared, report
+from checks import compared, ends_when_told, only_one, report
 
 LOGS = pathlib.Path("target/steps")
 KEPT = pathlib.Path(__file__).with_name("step-times.tsv")
@@ -129,21 +128,6 @@ def run_in_order(waiting, running, lanes):
             told = time.monotonic()
             under_way = ", ".join(f"{step.name} for {told - step.began:.0f} s" for step in running.values())
             print(f"... {under_way}; {len(waiting)} to come", flush=True)
-
-
-def only_one(folder):
-    """The lock of a folder of logs: two runs would remove each other's."""
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise SystemExit(f"steps.py: another run is under way, whose logs lie in {folder}/: wait for it, or stop it") from None
-    return lock
-
-
-def interrupted(number, _):
-    """A signal that asks this process to end."""
-    raise SystemExit(f"steps.py: stopped by {signal.Signals(number).name}, with the steps under way")
 
 
 def grown(times, kept):
@@ -252,10 +236,8 @@ def main():
     kept = parse_times(KEPT.read_text(), KEPT.name) if KEPT.exists() else {}
     os.chdir(pathlib.Path(__file__).parent.parent)
     LOGS.mkdir(parents=True, exist_ok=True)
-    lock = only_one(LOGS)  # kept until this process ends
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` wants it
-            signal.signal(number, interrupted)
+    only_one(LOGS)
+    ends_when_told()
     for old in LOGS.iterdir():
         old.unlink()
     result = LOGS / "result"
