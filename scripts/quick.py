@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from checks import compared, report
+from checks import compared, ends_when_told, report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
@@ -194,6 +194,7 @@ def main():
         return self_test()
     if len(sys.argv) > 2 or sys.argv[1:2] in (["--help"], ["-h"]):
         raise SystemExit(__doc__)
+    ends_when_told()
     bases = sys.argv[1:] or ["HEAD", "HEAD~1"]
     new = said("git", "ls-files", "--others", "--exclude-standard").splitlines()
     for base in bases:
