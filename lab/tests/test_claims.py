@@ -15,7 +15,7 @@ from gleaner_lab.cli import EXPERIMENTS, ROOT
 
 DOCS = ROOT / "docs" / "results"
 NUMBER = r"(\d+(?:\.\d+)?)"
-WORDS = {"one": 1, "three": 3, "four": 4, "five": 5, "Six": 6, "ten": 10}
+WORDS = {"one": 1, "three": 3, "four": 4, "five": 5, "Six": 6, "ten": 10, "Thirty": 30}
 
 
 @cache
@@ -182,6 +182,18 @@ def test_the_papers_designs_by_condition():
             found = ratios("zeroing-amd.md", design)
             mean = statistics.geometric_mean_of([found[group] for group in groups], 0.95)
             assert mean.value == pytest.approx(stated, abs=0.001), (pattern, design)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "how-fast-beside-libgc.md"])
+def test_the_first_figure_is_of_as_many_programs_as_are_named_and_none_is_slower(page):
+    words = " ".join(page.read_text().split())
+    found = re.search(rf"\*\*(\w+) programs take {NUMBER} \[", words)
+    rows = table("libgc-clients-sweep.md", "| bar | of")
+    (mean,) = (row for row in rows if row["bar"] == "gleaner: wall_s below 0.72 of the baseline")
+    assert WORDS.get(found[1]) == estimate(mean["of"])[0]
+    assert float(found[2]) == estimate(mean["ratio or value"])[0]
+    assert re.search(r"\bnone (is )?decided to be slower", words)
+    assert not [row["of"] for row in rows if row["verdict"].startswith("violated")]
 
 
 def test_how_many_programs_take_more_than_twice_as_long_with_half_of_the_time():
