@@ -31,6 +31,9 @@ while [ $# -gt 0 ]; do
     esac
 done
 
+case $here$build in
+*[[:space:]]*) echo "run.sh: make takes a path with a blank for two, so nothing can be built in it: $here" >&2; exit 2 ;;
+esac
 mkdir -p "$build" || exit 2
 flock "$build" make -s -f "$here/Makefile" SRC="$here" BUILD="$build" || { echo "run.sh: the build failed" >&2; exit 2; }
 [ $# -gt 0 ] || set -- $(make -s -f "$here/Makefile" SRC="$here" BUILD="$build" list)
