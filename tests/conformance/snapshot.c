@@ -220,7 +220,7 @@ static void in_child(const char *options, void (*body)(void))
 
 static char *with_path(const char *name, const char *more)
 {
-    static char options[PATH_MAX + 64];
+    static char options[2 * PATH_MAX];
     snprintf(options, sizeof options, "snapshot=%s%s", path_of(name), more);
     return options;
 }
