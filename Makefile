@@ -63,15 +63,15 @@ demo: packages-demo
 # takes long.
 TEST_STEPS := \
 	check-format:status check-scripts:status check-layers:tally check-rooms:tally check-papers:tally check-results:tally check-system-calls:tally \
-	check-lints:status compile-tests:status build:status:first check-pages:tally check-symbols:tally \
+	check-lints:status compile-tests:status:first build:status:first check-pages:tally check-symbols:tally \
 	test-rust:cargo test-conformance-gleaner:tally \
 	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
 	test-clients-default:tally test-qemu:tally test-singlestep:tally test-bdwgc:tally \
 	test-capi:total test-mutants-short:tally check-lab:status check-docs:status test-debian:tally test-package:tally \
 	test-limits:tally test-threads:tally test-commands:tally test-alone:cargo:alone
 
-# What tests build is as it is installed, but for gleaner-bench, which takes minutes to compile as it is measured: it is optimised
-# less, and its workloads are compiled once for all layouts.
+# What tests build is as it is installed, but for gleaner-bench, which takes minutes to compile as it is measured: it is the one
+# that its own tests run.
 test: export FOR_TESTS := 1
 .PHONY: test
 test: packages-test
@@ -96,21 +96,19 @@ ifdef IS_BUILT
 build: ;
 else
 build: packages-build
-	$(CARGO) build $(CARGO_FLAGS) --release --workspace $(if $(FOR_TESTS),$(LESS_OPTIMISED))
-	$(if $(FOR_TESTS),,$(WRITE_PAGES) --release -- $(PAGES))
+	$(CARGO) build $(CARGO_FLAGS) --release $(if $(FOR_TESTS),-p gleaner-cli -p gleaner-libgc -p gleaner-capi,--workspace)
+	$(if $(FOR_TESTS),,$(WRITE_PAGES))
 endif
 
-LESS_OPTIMISED := --config profile.release.package.gleaner-workloads.debug-assertions=true \
-	$(patsubst %,--config profile.release.package.gleaner-%.opt-level=1,bench workloads)
-# Manual pages and completions, by what `compile-tests` compiles anyway, if they are for tests.
-WRITE_PAGES := $(CARGO) run $(CARGO_FLAGS) --quiet --package gleaner-cli --example pages
+# Manual pages and completions: by an example, which `compile-tests` compiles anyway.
+WRITE_PAGES := $(CARGO) run $(CARGO_FLAGS) --quiet --release --package gleaner-cli --example pages -- $(PAGES)
 
 BUILT := $(LIBGC) $(GLEANER) $(CAPI_SHARED) $(CAPI_STATIC)
 $(BUILT) &:
 	$(MAKE) build
 BUILT_PAGES := $(PAGE_FILES:%=$(PAGES)/%)
 $(BUILT_PAGES) &:
-	$(WRITE_PAGES) $(if $(FOR_TESTS),,--release) -- $(PAGES)
+	$(WRITE_PAGES)
 
 .PHONY: install uninstall deb clean
 # What is built is installed, so that `sudo make install` compiles nothing.
@@ -239,7 +237,8 @@ generate: build
 # What the next one runs, without what it runs on.
 compile-tests: packages-build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-run
-	$(WRITE_PAGES) -- $(PAGES)
+	target/debug/examples/pages $(PAGES)
+	$(if $(FOR_TESTS),mkdir -p $(dir $(BENCH)) && ln -f target/debug/gleaner-bench $(BENCH))
 
 test-rust: build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
@@ -247,6 +246,7 @@ test-rust: build
 # All cases of the tests that run a part of theirs there.
 test-rust-long: build
 	GLEANER_LONG=1 $(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner --test heap --test random
+	$(CARGO) test $(CARGO_FLAGS) -p gleaner-bench --test accesses -- --ignored of_what_is_shipped
 
 # Tests that measure: nothing else is to run beside them.
 test-alone: build

@@ -6,7 +6,7 @@
 
 STEP is a make target, KIND how it reports (see scripts/tally.py). One step more runs at once than there are processors that
 this process may use, since steps also wait, in the order given; a step marked `alone` runs while no other does, and none after one marked `first`
-starts before it ended. A failed step does not stop the others. Once the step `build` has passed, make gets IS_BUILT=1:
+starts before it ended, but others so marked. A failed step does not stop the others. Once the step `build` has passed, make gets IS_BUILT=1:
 later steps build nothing. What a step prints appears when it ends. Logs lie in target/steps/, with what each step took
 (times.tsv: seconds, seconds of processor time); the last line, also in target/steps/result, is "N passed, N failed". A step
 that takes a fifth more of the whole's processor time than scripts/step-times.tsv says is named, and so are the tests that
@@ -93,7 +93,7 @@ def family_of(pid):
 
 def may_start(step, running, lanes):
     """Whether a step may start beside those that run."""
-    if any(other.first for other in running):
+    if any(other.first for other in running) and not step.first:
         return False
     if step.alone or any(other.alone for other in running):
         return not running
@@ -208,6 +208,7 @@ def self_test():
         ("it runs when nothing does", may_start(lone, [], 2), True),
         ("what others need runs beside those before it", may_start(first, [plain], 2), True),
         ("and nothing after it starts", may_start(plain, [first], 2), False),
+        ("but for what others need, too", may_start(first, [first], 2), True),
         ("a machine of half the speed", grown({"a": 100, "b": 200}, {"a": 50, "b": 100}), []),
         ("a step that grew", [name for name, *_ in grown({"a": 100, "b": 200, "c": 99}, {"a": 100, "b": 100, "c": 100})], ["b"]),
         ("a new step", grown({"a": 100, "b": 900}, {"a": 100}), []),
