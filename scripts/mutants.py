@@ -419,7 +419,8 @@ def report(entries, results, commit):
         "and the narrowest commands that must fail. One whose text is no longer found is an error: change it together with the code.", "",
         "## Score", "",
         f"Of all {len(entries)}, {len(caught)} were run and caught ({100 * len(caught) / max(len(entries), 1):.1f} %),"
-        f" {len(run) - len(caught)} were run and missed, and {len(entries) - len(run)} were never run: of those nothing is known.",
+        f" {len(run) - len(caught)} were run and missed"
+        + (f", and {never} were never run: of those nothing is known." if (never := len(entries) - len(run)) else "."),
         f"The last results are of commit `{commit}`; those of earlier ones count until they are run again.", "",
         "| crate | in the list | run | caught |", "| --- | ---: | ---: | ---: |",
     ]
