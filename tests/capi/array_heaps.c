@@ -188,6 +188,15 @@ static void arrays_for_native_code(bool compressed)
     }
 }
 
+/* The first two arrays have the same elements, and share what they can. */
+static void fill_and_share(gleaner_mutator *m, const gleaner_value *arrays,
+                           uint32_t length)
+{
+    CHECK(gleaner_fill_f64(m, gleaner_object(arrays[0]), 0, length, 1.0));
+    CHECK(gleaner_copy_elements(m, gleaner_object(arrays[0]), 0,
+                                gleaner_object(arrays[1]), 0, length));
+}
+
 /* An element that was read through a cursor that writes is then written through
    it, where two arrays share it, too, and where it is zero; a zero with a sign is
    a write. */
@@ -213,8 +222,7 @@ static void elements_change_in_place(bool compressed)
         for (k = 0; k < 3; k++)
             frame.values[k] = gleaner_reference(
                 gleaner_allocate_array(s.m, doubles, length, 8));
-        CHECK(gleaner_fill_f64(s.m, ARRAY(0), 0, length, 1.0));
-        CHECK(gleaner_copy_elements(s.m, ARRAY(0), 0, ARRAY(1), 0, length));
+        fill_and_share(s.m, frame.values, length);
         for (k = 0; k <= 2; k += 2) {
             CHECK(gleaner_cursor_begin_writing(&cursor, s.m, ARRAY(k), 0, length,
                                                8));
@@ -276,8 +284,7 @@ static void elements_are_stored_behind_loaded_ones(bool compressed)
         for (k = 0; k < 2; k++)
             frame.values[k] = gleaner_reference(
                 gleaner_allocate_array(s.m, doubles, length, 8));
-        CHECK(gleaner_fill_f64(s.m, ARRAY(0), 0, length, 1.0));
-        CHECK(gleaner_copy_elements(s.m, ARRAY(0), 0, ARRAY(1), 0, length));
+        fill_and_share(s.m, frame.values, length);
         CHECK(gleaner_cursor_begin_writing(&cursor, s.m, ARRAY(1), 0, length, 8));
         for (k = 0; gleaner_cursor_more(&cursor); k++) {
             if (k % 3 == 2)
