@@ -49,7 +49,7 @@ use serde_json::Map;
 use failure::{Failure, Result};
 
 pub use mutators::Mutators;
-pub use table::{EVERY_LAYOUT, Entry, Extra, TABLE, find};
+pub use table::{Entry, Extra, TABLE, find};
 
 /// The scale of a run.
 #[derive(Clone)]

@@ -57,11 +57,8 @@ struct Compiled {
     any: Prepare,
 }
 
-/// Whether each workload is compiled for each layout of arrays. Where this crate has debug assertions, as for tests, each is compiled
-/// once for all: that is fast enough for them, and the others would take the longest of all to compile.
-pub const EVERY_LAYOUT: bool = cfg!(not(debug_assertions));
-
-/// The layout for which code is compiled where this one is known.
+/// The layout for which code is compiled where this one is known. Where this crate has debug assertions, as for tests, each workload
+/// is compiled once for all: that is fast enough for them, and the others would take the longest of all to compile.
 trait Build {
     type As: Layout;
 }
