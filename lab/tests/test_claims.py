@@ -15,7 +15,18 @@ from gleaner_lab.cli import EXPERIMENTS, ROOT
 
 DOCS = ROOT / "docs" / "results"
 NUMBER = r"(\d+(?:\.\d+)?)"
-WORDS = {"one": 1, "three": 3, "four": 4, "five": 5, "Six": 6, "ten": 10, "Thirty": 30}
+WORDS = {
+    "one": 1,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "Six": 6,
+    "seven": 7,
+    "eight": 8,
+    "ten": 10,
+    "nineteen": 19,
+    "Thirty": 30,
+}
 
 
 @cache
@@ -194,6 +205,72 @@ def test_the_first_figure_is_of_as_many_programs_as_are_named_and_none_is_slower
     assert float(found[2]) == estimate(mean["ratio or value"])[0]
     assert re.search(r"\bnone (is )?decided to be slower", words)
     assert not [row["of"] for row in rows if row["verdict"].startswith("violated")]
+
+
+def test_how_far_single_programs_are_from_equal_memory():
+    first, second, third, one_marker = said(
+        r"guile-threads took # \[[^]]+\] of libgc's memory\*\*, w3m-tables # \[[^]]+\], "
+        "and no other more than #[.] With one marker none took more than #[.]",
+        "how-fast-beside-libgc.md",
+    )
+    two = ratios("libgc-clients-sweep.md", "gleaner", "peak memory")
+    assert sorted(two.values())[-3:] == [third, second, first]
+    assert two["guile-threads, 2 threads"] == first
+    assert max(ratios("libgc-clients-one.md", "gleaner", "peak memory").values()) == one_marker
+
+
+def test_the_worst_programs_of_either_number_of_markers():
+    two, ecl, one = said(
+        r"with two markers is crystal-fibers, # \[[^]]+\]. "
+        r"With one it is ecl-objects, # \[[^]]+\], and then crystal-fibers, #",
+        "how-fast-beside-libgc.md",
+    )
+    assert max(ratios("libgc-clients-sweep.md", "gleaner", "wall time").values()) == two
+    worst = sorted(ratios("libgc-clients-one.md", "gleaner", "wall time").values())
+    assert worst[-2:] == [one, ecl]
+
+
+def test_how_many_statements_about_arrays_hold():
+    of, *stated = said(
+        r"Of \[(nineteen) statements\]\S+ about these runs "
+        "(four) hold, (eight) do not, and (seven) are undecided",
+        "arrays-in-pieces.md",
+    )
+    rows = table("arrays-findings.md", "| the paper says")
+    verdicts = [row["verdict"].split(":")[0] for row in rows]
+    counts = [verdicts.count(word) for word in ("holds", "does not hold", "undecided")]
+    assert (counts, len(verdicts)) == (stated, of)
+
+
+@pytest.mark.parametrize(
+    ("column", "pattern"),
+    [
+        ("lazy percent", r"of the bytes of large arrays \| # % in the mean"),
+        ("zero percent", r"of the arraylets \| # % in the mean"),
+        ("copy on write percent", r"of what is copied beyond 4 KB \| # % in the mean"),
+        ("saved percent", r"of the heap \| # % in the mean"),
+    ],
+)
+def test_means_of_what_cutting_arrays_saves(column, pattern):
+    rows = table("array-counts.md", "| benchmark | large percent")
+    ours = [row[column].split("; ")[1] for row in rows]
+    figures = [float(one) for one in ours if one != "-"]
+    assert len(figures) == 11
+    (stated,) = said(pattern, "arrays-savings.md")
+    assert sum(figures) / len(figures) == pytest.approx(stated, abs=0.051)
+
+
+def test_the_range_of_young_scans_on_other_nodes():
+    fragmented = said("`fragmented` leaves # to # of young scans remote", "numa.md")
+    first_touch = said("where `first-touch` leaves # to #[.]", "numa.md")
+    for configuration, stated in (("fragmented", fragmented), ("baseline", first_touch)):
+        (row,) = (
+            row
+            for row in table("naps-findings.md", "| figure | of | configuration")
+            if (row["of"], row["configuration"]) == ("scanned_young", configuration)
+        )
+        shares = [float(cell) for cell in list(row.values())[3:]]
+        assert [min(shares), max(shares)] == stated
 
 
 def test_how_many_programs_take_more_than_twice_as_long_with_half_of_the_time():
