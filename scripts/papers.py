@@ -28,6 +28,7 @@ and has a list of [[row]] with
     why         what a verdict of WITH_REASON needs; of `modelled` what the model says; of `undecided` how many rounds, where no
                 page does
     ours        what our tables say
+    tried       intervals of `ours` with what the paper wants of them, "1.05 [1.03, 1.06] below 1"; the verdict is theirs
     pages       pages of docs/results/tables, without their ending, or of docs/, with it
     deviates    how ours is not the paper's
     proxy       what stands for what the paper is about, on our machines; the verdict names it
@@ -60,13 +61,15 @@ MODELLED = re.compile(r"holds( in part| at \d+ of \d+ points| for all parameters
 STATEMENT_WORDS = {"does not hold": "does not hold here", "cannot be tested here": "cannot be measured here"}
 HEAD = {"title", "venue", "tables", "figures", "findings", "finding", "statements", "numbered", "experiments", "row"}
 KEYS = {"item", "section", "says", "file", "options", "place", "experiment", "data", "verdict", "why", "ours", "pages",
-        "deviates", "proxy"}
+        "deviates", "proxy", "tried"}
 DECIDED = CLAIMS[:3]
 LEAST_ROUNDS = 3
 # Pages of what was counted and not timed: one round decides.
 COUNTED = {"array-counts", "arrays-fragmentation", "naps-paper"}
-LISTS = {"file", "options", "place", "experiment", "data", "pages"}
+LISTS = {"file", "options", "place", "experiment", "data", "pages", "tried"}
 MOST_WORDS = 39
+# An interval as `ours` has it, and on which side of a bound the paper has it.
+TRIED = re.compile(r"(.* \[(-?[\d.]+), (-?[\d.]+)\]) (below|above) (-?[\d.]+)")
 ITEM = re.compile(r"mechanism|policy|method|program|(table|figure|finding) ([1-9]\d*)")
 # A row of the option table: its name, and which values are accepted.
 OPTION = re.compile(r'^    \w+: [^=]+ = .*?, "([a-z-]+)", \w+, \w+, (?:None|Some\(".*?"\)), (.*);$', re.M)
@@ -257,6 +260,26 @@ def numbered_problems(paper, head, statements):
     return problems
 
 
+def tried_verdict(low, high, side, bound):
+    """What an interval says of a bound, as statements of measured pages say it."""
+    if side == "above":
+        low, high, bound = -high, -low, -bound
+    return "holds" if high < bound else "does not hold" if low > bound else "undecided"
+
+
+def tried_problems(name, row):
+    """Whether the intervals of a row carry its verdict."""
+    if not row.get("tried"):
+        return []
+    found = [TRIED.fullmatch(one) for one in row["tried"]]
+    problems = [f"{name}: it is not tried so: {one}" for one, it in zip(row["tried"], found) if not it]
+    problems += [f"{name}: `ours` does not have {it[1]}" for it in found if it and it[1] not in row.get("ours", "")]
+    if problems:
+        return problems
+    theirs = together([tried_verdict(float(it[2]), float(it[3]), it[4], float(it[5])) for it in found])
+    return [] if row["verdict"] == theirs else [f"{name}: is {theirs} by its intervals, and not {row['verdict']}"]
+
+
 # --- the page -----------------------------------------------------------------------------------
 
 
@@ -424,6 +447,7 @@ def check(papers, pages):
         ("verdicts of numbered findings are those of their statements",
          [problem for paper, head in papers.items() if head.get("numbered") for problem in numbered_problems(
              paper, head, statements_of(pages[page_path(head["numbered"])]))]),
+        ("verdicts of rows are those of their intervals", over(tried_problems)),
         ("docs/papers.md is generated from the rows",
          own and ["not written: a row is wrong"] or ([] if shown == render(papers, pages) else ["run: make generate"])),
     ])
@@ -452,6 +476,10 @@ def self_test():
 
     def placed(setting):
         return option_problems("r", {"place": [setting]}, options, place)
+
+    def tried(*intervals, verdict="holds"):
+        return tried_problems("r", dict(row, ours="It takes 1.05 [1.03, 1.06].", verdict=verdict,
+                                        tried=intervals or ["1.05 [1.03, 1.06] below 1"]))
 
     def fails(problems):
         return wrong(problems)
@@ -506,6 +534,12 @@ def self_test():
         ("rejects a finding that claims more than its statements", fails(numbered_problems("p", head, statements))),
         ("accepts one that does not", numbered_problems("p", {"row": [dict(row, item="finding 1", verdict="does not hold here")]},
                                                          statements)),
+        ("accepts a verdict that its interval carries", tried(verdict="does not hold here")),
+        ("rejects one that it does not", fails(tried())),
+        ("rejects one that it leaves undecided", fails(tried("1.05 [1.03, 1.06] below 1.04", verdict="does not hold here"))),
+        ("two that differ hold in part", tried("1.05 [1.03, 1.06] below 1", "1.05 [1.03, 1.06] above 1", verdict="holds in part")),
+        ("rejects an interval that the row does not have", fails(tried("1.15 [1.13, 1.16] above 1"))),
+        ("rejects what is no bound", fails(tried("1.05 [1.03, 1.06] beside 1"))),
         ("accepts undecided after the rounds of a page", round_problems("r", dict(row, verdict="undecided"), {"results/tables/p.md": page})),
         ("rejects undecided after nobody knows how many", fails(round_problems("r", dict(row, verdict="undecided"), {}))),
         ("statements of both kinds hold in part", wrong(together(["holds", "does not hold"]) == "holds in part")),
