@@ -69,6 +69,12 @@ def test_the_ratio_of_means_is_theirs():
     assert math.log(ratio.high / ratio.value) == pytest.approx(margin, rel=1e-4)
 
 
+def test_a_round_that_is_far_off_does_not_move_a_ratio():
+    for far in (100.0, 0.01):
+        ratio = statistics.paired_ratio([1.0, 1.02, 0.98, 1.01, far], [2.0] * 5, 0.95)
+        assert ratio.value == pytest.approx(0.505 if far > 1 else 0.5)
+
+
 @given(st.lists(st.tuples(positive, positive), min_size=2, max_size=30))
 def test_a_ratio_turns_over_with_its_sides(pairs):
     top, bottom = zip(*pairs, strict=True)
