@@ -5,8 +5,8 @@
     results.py check       all of that is fresh, and every table of docs/results/tables belongs to a page
     results.py --self-test prove that each rule can fail
 
-A page is written by hand. Its title is a question, and its first sentence, a line in bold type, answers it. A comment says in
-TOML what is shown from the tables:
+A page is written by hand. Its title is a question, and its first sentence, a line in bold type, answers it. A ratio there that
+has no interval stands once more below. A comment says in TOML what is shown from the tables:
 
     <!-- shown
     tables = ["NAME", ...]      the tables behind the page, in docs/results/tables
@@ -48,6 +48,9 @@ WRITTEN = re.compile(r"(<!-- written: (\w+) -->\n).*?(<!-- end -->)", re.S)
 ANSWER = re.compile(r"\A# (.+)\n\n\*\*(.+?)\*\*")
 LISTED = re.compile(r"\]\((results/[\w-]+\.md)\)")
 FIGURE = re.compile(r"(-?\d+(?:\.\d+)?)(?: \[(\d+\.\d+), (\d+\.\d+)\])?")
+# A number with a fraction, and one with its interval, which scripts/check_pages.py looks up in the tables.
+RATIO = re.compile(r"(?<![\w.=-])\d+\.\d+(?!\w|\.\d)")
+BRACKETED = re.compile(r"\d+\.\d+\s\[[^]]*\]")
 KINDS = {"dot", "mean", "control"}
 KEYS = {"table", "where", "label", "value", "name", "kind", "called", "strip"}
 # A picture is a screen: more rows are another picture. Longer texts do not fit.
@@ -107,8 +110,11 @@ def shown_problems(page, text, read_table, exists):
         return [f"{page}: does not begin with a question and an answer in bold type"]
     if len(plain(answer_of(text)[1]).split()) > MOST_WORDS:
         return [f"{page}: its answer has more than {MOST_WORDS} words"]
+    below = re.sub(SHOWN, "", text[ANSWER.match(text).end():])
+    problems = [f"{page}: its answer alone has {ratio}" for ratio in RATIO.findall(BRACKETED.sub("", answer_of(text)[1]))
+                if ratio not in RATIO.findall(below)]
     shown = shown_of(text)
-    problems = [f"{page}: has no table {name}" for name in shown.get("tables", []) if not exists(name)]
+    problems += [f"{page}: has no table {name}" for name in shown.get("tables", []) if not exists(name)]
     problems += [f"{page}: has no place for {name}" for name in (["picture"] if shown.get("dots") else []) + (
         ["tables"] if shown.get("tables") else []) if f"<!-- written: {name} -->" not in text]
     problems += [f"{page}: does not fit into the picture: {shown[key]}" for key in ("title", "axis")
@@ -411,6 +417,8 @@ def self_test():
         ]),
         ("accepts a page", problems(page)),
         ("rejects one without an answer", fails(problems(page.replace("**", "")))),
+        ("rejects an answer whose ratio the page does not have", fails(problems(page.replace("answer", "answer: 0.5 and 0.75")))),
+        ("accepts one that it has", problems(page.replace("An answer.** More.", "0.5 [0.4, 0.6], 0.75.** It is 0.75."))),
         ("rejects a long answer", fails(problems(page.replace("An answer", "An" + " answer" * MOST_WORDS)))),
         ("rejects a table that is not there", fails(problems(page.replace('"t"]', '"u"]')))),
         ("rejects rows that are not there", fails(problems(page.replace('"x"', '"y"')))),

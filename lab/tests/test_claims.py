@@ -273,6 +273,28 @@ def test_the_range_of_young_scans_on_other_nodes():
         assert [min(shares), max(shares)] == stated
 
 
+@pytest.mark.parametrize(
+    ("head", "metric"),
+    [("eden, ", "imbalance.eden"), ("young scans elsewhere, ", "non-locality.scanned_young")],
+)
+def test_the_tables_by_memory_node_are_those_of_the_runs(head, metric):
+    counted = {}
+    for row in table("naps-paper.md", "| workload | configuration |"):
+        first, ours = row[metric].split(" / ")
+        counted[row["workload"], "first-touch"] = first
+        counted[row["workload"], row["configuration"]] = ours
+    rows = table("../numa.md", f"| workload | {head}`first-touch`")
+    assert len(rows) == 10
+    for row in rows:
+        workload = row.pop("workload").replace("`", "").replace(", one thread", "-1")
+        for column, stated in row.items():
+            found = float(counted[workload, column.rpartition(", ")[2].strip("`")])
+            if stated == "under 0.005":
+                assert found < 0.005
+            else:
+                assert float(stated) == pytest.approx(found, abs=0.0051)
+
+
 def test_how_many_programs_take_more_than_twice_as_long_with_half_of_the_time():
     many, of = said("(Eight) of (ten) take more than twice", "placement.md")
     found = ratios("placement-speed.md", "one-slow", "wall time")

@@ -75,6 +75,14 @@ def test_a_round_that_is_far_off_does_not_move_a_ratio():
         assert ratio.value == pytest.approx(0.505 if far > 1 else 0.5)
 
 
+def test_the_interval_of_a_mean_over_given_workloads_is_that_of_independent_means():
+    means = [statistics.Estimate(10, 9, 11, 5), statistics.Estimate(20, 17, 23, 4)]
+    whole = statistics.mean_of_set(means)
+    margin = math.hypot(1, 3) / 2
+    assert (whole.value, whole.low, whole.high) == pytest.approx((15, 15 - margin, 15 + margin))
+    assert whole.runs == 4
+
+
 @given(st.lists(st.tuples(positive, positive), min_size=2, max_size=30))
 def test_a_ratio_turns_over_with_its_sides(pairs):
     top, bottom = zip(*pairs, strict=True)
