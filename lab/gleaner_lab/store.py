@@ -203,7 +203,9 @@ class ResultSet:
                     run = json.loads(line)
                     if not (isinstance(run, dict) and "key" in run):
                         raise ValueError("it has no key")
-                except ValueError as error:
+                    if "started" in run:
+                        datetime.fromisoformat(run["started"])
+                except (ValueError, TypeError) as error:
                     remedy = "take the line out, and what it was is run again"
                     raise Failure(f"{path}:{number}: not a run: {error}: {remedy}") from error
                 yield run

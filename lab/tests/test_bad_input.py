@@ -82,6 +82,16 @@ def test_a_journal_that_is_damaged_within_is_named_by_its_line_and_kept(results,
     assert cli.main(["report", str(results.path)]) == 0
 
 
+@pytest.mark.parametrize("started", ["noon", 12])
+def test_a_run_whose_time_is_none_is_named_by_its_line(results, capsys, started):
+    journal = results.path / "runs.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    lines[1] = json.dumps(json.loads(lines[1]) | {"started": started}) + "\n"
+    journal.write_text("".join(lines))
+    assert cli.main(["report", str(results.path)]) == 2
+    assert "runs.jsonl:2: not a run" in capsys.readouterr().err
+
+
 def test_an_older_experiment_that_was_cut_short_is_named_with_what_it_lacks(tmp_path, capsys):
     path, tool = bench.experiment(tmp_path, "steady, prints", repetitions=1), bench.make(tmp_path)
     out = tmp_path / "out"
