@@ -81,7 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = None
         return 128 + signal.SIGPIPE
     except OSError as error:
-        remedy = ": make room, and give the command again" if error.errno in FULL else ""
+        # A result set that is there is not run again, but gone on with.
+        again = chosen.goes_on if "goes_on" in chosen else "give the command again"
+        remedy = f": make room, and {again}" if error.errno in FULL else ""
         where = error.filename or "output"
         print(f"gleaner-lab: {where}: {error.strerror}{remedy}", file=sys.stderr)
         # What is in the buffer cannot be written when the program ends, either.

@@ -295,6 +295,20 @@ def test_the_tables_by_memory_node_are_those_of_the_runs(head, metric):
                 assert float(stated) == pytest.approx(found, abs=0.0051)
 
 
+@pytest.mark.parametrize(
+    ("page", "pattern"),
+    [
+        ("placement-startup.md", r"The worst is `(\w+)`, (\d\.\d+); without PMD"),
+        ("placement-isolation.md", r"The worst is `(\w+)`, (\d\.\d+)[.] Collectors take"),
+    ],
+)
+def test_the_worst_program_with_a_compiler_elsewhere_is_the_one_that_is_named(page, pattern):
+    found = ratios(page, "isolated-compiler", "wall time")
+    worst = max(found, key=found.get)
+    name, stated = re.search(pattern, text("placement.md")).groups()
+    assert (worst.split(" at ")[0], found[worst]) == (name, float(stated))
+
+
 def test_how_many_programs_take_more_than_twice_as_long_with_half_of_the_time():
     many, of = said("(Eight) of (ten) take more than twice", "placement.md")
     found = ratios("placement-speed.md", "one-slow", "wall time")
