@@ -6,6 +6,7 @@
 //!   allocates off the fast path asks whether a collection is due.
 //! - The total is negative for a moment where a thread tells of bytes that were freed before another tells that they
 //!   were allocated. It counts as nothing then.
+//! - The total stops at the largest and the smallest signed number, and does not wrap.
 //!
 //! All words are relaxed: they are no more than numbers to compare with.
 
@@ -58,8 +59,12 @@ impl External {
 
     /// Adds bytes, or takes some back. Whether a collection is due.
     pub fn note(&self, change: isize) -> bool {
-        let before = self.total.fetch_add(change as usize, Ordering::Relaxed);
-        let now = of_signed(before.wrapping_add(change as usize));
+        let changed = |total: usize| (total as isize).saturating_add(change) as usize;
+        let relaxed = Ordering::Relaxed;
+        let (Ok(before) | Err(before)) = self
+            .total
+            .fetch_update(relaxed, relaxed, |total| Some(changed(total)));
+        let now = of_signed(changed(before));
         if change <= 0 {
             self.least.fetch_min(now, Ordering::Relaxed);
             self.least_since_full.fetch_min(now, Ordering::Relaxed);
@@ -156,6 +161,26 @@ mod tests {
         }
         external.note(2 * MB);
         assert_eq!(external.due(), Some(Due::Everything));
+    }
+
+    #[test]
+    fn a_total_beyond_the_largest_number_stays_there() {
+        let external = External::new(&HEAP);
+        for _ in 0..3 {
+            assert!(external.note(isize::MAX) && !external.is_negative());
+            assert_eq!(external.bytes(), isize::MAX as usize);
+            assert_eq!(external.due(), Some(Due::Everything));
+        }
+        // Bytes that are taken back are told from there.
+        assert!(!external.note(-MB));
+        assert_eq!(external.bytes(), (isize::MAX - MB) as usize);
+        external.note(-isize::MAX);
+        for _ in 0..3 {
+            assert!(!external.note(isize::MIN) && external.is_negative());
+        }
+        assert!(!external.note(isize::MAX), "one is missing");
+        assert_eq!(external.bytes(), 0);
+        assert!(!external.note(1) && !external.is_negative());
     }
 
     #[test]
