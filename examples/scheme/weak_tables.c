@@ -1,7 +1,8 @@
 /* Tables whose keys may die: (make-weak-table), (weak-table 'set TABLE KEY
    VALUE) and the like. A table is outside of the heap: chains of ephemerons, by
-   the hash of the key. The object in the heap has its number. When the object
-   dies, its finalizer empties the table, so that the table's values can die. */
+   the hash of the key. The object in the heap has its number, and so has the
+   object's finalizer. When the object dies, the table is emptied, so that the
+   table's values can die. */
 #include "scheme.h"
 
 #include <stdlib.h>
@@ -46,11 +47,11 @@ void free_weak_tables(void)
 
 static void empty_the_dead(void)
 {
-    void *dead;
+    gleaner_value dead, value;
     size_t number;
 
-    while ((dead = gleaner_next_finalizable(m)) != NULL) {
-        number = (size_t)gleaner_number(get(gleaner_reference(dead), 0));
+    while (gleaner_next_finalizer(m, &dead, &value)) {
+        number = (size_t)gleaner_number(value);
         pthread_mutex_lock(&lock);
         empty(number);
         pthread_mutex_unlock(&lock);
@@ -78,14 +79,20 @@ gleaner_value make_weak_table(void)
 {
     gleaner_value made;
     int64_t number;
+    GLEANER_FRAME(m, frame, 1);
 
     empty_the_dead();
     number = new_table();
     if (number < 0)
         fail("no room for a table");
     made = make(WEAK_TABLE, (gleaner_value[]){ gleaner_integer(number) });
-    if (!gleaner_add_finalizer(m, gleaner_object(made)))
+    frame.values[0] = made;
+    if (gleaner_finalizer_new(m, gleaner_object(made), gleaner_integer(number), 0,
+                              false)
+        == NULL)
         fail("no room for a finalizer");
+    made = frame.values[0];
+    GLEANER_LEAVE(m, frame);
     return made;
 }
 
@@ -138,7 +145,9 @@ static gleaner_value find(size_t number, gleaner_value key)
 
 static void add(size_t number, gleaner_value key, gleaner_value box)
 {
+    uint32_t hash = hash_of(key);
     struct entry *entry = malloc(sizeof *entry);
+    /* An allocation: what was key and box may lie elsewhere behind it. */
     gleaner_ephemeron *ephemeron = gleaner_ephemeron_new(
         m, gleaner_object(key), gleaner_object(box));
     struct entry **chain;
@@ -149,10 +158,10 @@ static void add(size_t number, gleaner_value key, gleaner_value box)
             gleaner_ephemeron_free(ephemeron);
         fail("no room for an ephemeron");
     }
-    entry->hash = hash_of(key);
+    entry->hash = hash;
     entry->ephemeron = ephemeron;
     pthread_mutex_lock(&lock);
-    chain = &tables[number][entry->hash % CHAINS];
+    chain = &tables[number][hash % CHAINS];
     entry->next = *chain;
     *chain = entry;
     pthread_mutex_unlock(&lock);

@@ -650,13 +650,14 @@ static void handles_hold_any_value_and_are_freed_anywhere(bool compressed)
     tear_down(&s);
 }
 
-/* A heap with as many handles as it has room for still works, and has room again
-   when they are freed. */
+/* A heap with as many handles, weak references or ephemerons as it has room for
+   still works, and has room again when they are freed. Finalizers fill it. */
 static void handles_run_out(bool compressed)
 {
     enum { MOST = 1 << 20 };
     struct stage s = set_up(compressed, 1 << 20);
     void **made = (void **)calloc(MOST, sizeof *made);
+    gleaner_value object, value;
     size_t i, kind, n;
     GLEANER_FRAME(s.m, frame, 1);
 
@@ -685,10 +686,11 @@ static void handles_run_out(bool compressed)
                 gleaner_ephemeron_free((gleaner_ephemeron *)made[i]);
     }
     for (n = 0; n < MOST; n++)
-        if (!gleaner_add_finalizer(s.m, gleaner_object(frame.values[0])))
+        if (gleaner_finalizer_new(s.m, gleaner_object(frame.values[0]), 0, 0, true)
+            == NULL)
             break;
     CHECK(n > 1000 && n < MOST);
-    CHECK(gleaner_next_finalizable(s.m) == NULL);
+    CHECK(!gleaner_next_finalizer(s.m, &object, &value));
     free(made);
     GLEANER_LEAVE(s.m, frame);
     tear_down(&s);

@@ -106,6 +106,7 @@ static void heaps_in_use_are_not_freed(bool compressed)
     CHECK(object != NULL); /* and it goes on */
     handle = gleaner_handle_new(s.m, gleaner_reference(object));
     weak = gleaner_weak_new(s.m, object);
+    object = gleaner_object(gleaner_handle_get(handle));
     ephemeron = gleaner_ephemeron_new(s.m, object, object);
     gleaner_detach(s.m);
     CHECK(!gleaner_heap_free(s.heap));

@@ -22,17 +22,18 @@ static uint64_t collections(struct stage *s)
 static void bytes_outside_bring_collections(bool compressed)
 {
     struct stage s = set_up(compressed, 64 << 20);
+    gleaner_value dead, value;
     size_t most = 0;
     int i;
 
     for (i = 0; i < 5000; i++) {
         void *object = gleaner_allocate(s.m, s.node, s.node_bytes);
 
-        CHECK(gleaner_add_finalizer(s.m, object));
+        CHECK(gleaner_finalizer_new(s.m, object, 0, 0, true) != NULL);
         gleaner_note_external(s.heap, HELD);
         if (gleaner_external(s.heap) > most)
             most = gleaner_external(s.heap);
-        while (gleaner_next_finalizable(s.m) != NULL)
+        while (gleaner_next_finalizer(s.m, &dead, &value))
             gleaner_note_external(s.heap, -HELD);
     }
     CHECK(most < (size_t)25 << 20);

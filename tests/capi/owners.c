@@ -450,7 +450,8 @@ static void has_a_value_of_another_heap(struct stage *s)
 
 static void finalizes_an_integer(struct stage *s)
 {
-    gleaner_add_finalizer(s->m, (void *)(uintptr_t)gleaner_integer(4));
+    gleaner_finalizer_new(s->m, (void *)(uintptr_t)gleaner_integer(4), 0, 0,
+                          true);
 }
 
 static void finalizes_what_another_heap_has(struct stage *s)
@@ -566,7 +567,7 @@ static const struct mistake mistakes[] = {
     { "an ephemeron is made for 0x", has_a_key_of_another_heap },
     { NO_OBJECT, has_a_key_of_another_heap },
     { NO_OBJECT, has_a_value_of_another_heap },
-    { "a finalizer is added for 0x", finalizes_an_integer },
+    { "a finalizer is made for 0x9" NO_OBJECT, finalizes_an_integer },
     { "a finalizer is made for 0x", finalizes_what_another_heap_has },
     { NO_OBJECT, keeps_what_another_heap_has },
     { "a handle is made for 0x", holds_what_another_heap_has },

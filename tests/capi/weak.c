@@ -1,8 +1,13 @@
 /*
- * Weak references, ephemerons and finalizers through gleaner.h: those beside the
- * heap, and those that are objects.
+ * Weak references, ephemerons and finalizers through gleaner.h: those that a
+ * program has by handles, those in slots of objects, and how they go together.
  */
 #include "stage.h"
+
+static bool finalizes(struct stage *s, gleaner_value object)
+{
+    return gleaner_finalizer_new(s->m, gleaner_object(object), 0, 0, true) != NULL;
+}
 
 static void weak_things(bool compressed)
 {
@@ -10,7 +15,7 @@ static void weak_things(bool compressed)
     gleaner_handle *handle;
     gleaner_weak *weak;
     gleaner_ephemeron *ephemeron;
-    gleaner_value key;
+    gleaner_value key, value;
     uint32_t hash;
 
     GLEANER_FRAME(s.m, frame, 2);
@@ -21,7 +26,7 @@ static void weak_things(bool compressed)
     ephemeron = gleaner_ephemeron_new(s.m, gleaner_object(frame.values[0]),
                                       gleaner_object(frame.values[1]));
     hash = gleaner_identity_hash(s.m, gleaner_object(frame.values[0]));
-    CHECK(gleaner_add_finalizer(s.m, gleaner_object(frame.values[0])));
+    CHECK(finalizes(&s, frame.values[0]));
     frame.values[0] = frame.values[1] = 0;
     gleaner_collect(s.m, true);
     key = gleaner_handle_get(handle);
@@ -29,14 +34,14 @@ static void weak_things(bool compressed)
     CHECK(gleaner_ephemeron_key(ephemeron) == key);
     CHECK(*number_of(&s, gleaner_ephemeron_value(ephemeron)) == 2);
     CHECK(gleaner_identity_hash(s.m, gleaner_object(key)) == hash);
-    CHECK(gleaner_next_finalizable(s.m) == NULL);
+    CHECK(!gleaner_next_finalizer(s.m, &key, &value));
     CHECK(!gleaner_heap_free(s.heap));
     gleaner_handle_free(handle);
     gleaner_collect(s.m, true);
     CHECK(gleaner_weak_get(weak) == 0);
-    key = gleaner_reference(gleaner_next_finalizable(s.m));
+    CHECK(gleaner_next_finalizer(s.m, &key, &value) && value == 0);
     CHECK(key != 0 && *number_of(&s, key) == 1);
-    CHECK(gleaner_next_finalizable(s.m) == NULL);
+    CHECK(!gleaner_next_finalizer(s.m, &key, &value));
     gleaner_collect(s.m, true);
     CHECK(gleaner_ephemeron_key(ephemeron) == 0
           && gleaner_ephemeron_value(ephemeron) == 0);
@@ -58,16 +63,16 @@ static void finalizers_come_behind_weak_references(bool compressed)
         gleaner_value *roots = frame.values;
         gleaner_weak *weak[2];
         gleaner_ephemeron *ephemeron;
-        uint64_t numbers = 0;
+        gleaner_value value;
 
         for (i = 0; i < 3; i++)
             roots[i] = new_node(&s, (uint64_t)1 << i);
         gleaner_store(s.m, gleaner_object(roots[0]), 8, roots[1]);
         for (i = 0; i < 2; i++) {
             weak[i] = gleaner_weak_new(s.m, gleaner_object(roots[i]));
-            CHECK(gleaner_add_finalizer(s.m, gleaner_object(roots[i])));
+            CHECK(finalizes(&s, roots[i]));
         }
-        CHECK(gleaner_add_finalizer(s.m, gleaner_object(roots[1])));
+        CHECK(finalizes(&s, roots[1]));
         ephemeron = gleaner_ephemeron_new(s.m, gleaner_object(roots[1]),
                                           gleaner_object(roots[2]));
         roots[0] = roots[1] = roots[2] = 0;
@@ -77,15 +82,14 @@ static void finalizers_come_behind_weak_references(bool compressed)
         CHECK(*number_of(&s, gleaner_ephemeron_value(ephemeron)) == 4);
         /* Both at once, and K twice. */
         for (i = 0; i < 3; i++) {
-            roots[0] = gleaner_reference(gleaner_next_finalizable(s.m));
-            CHECK(roots[0] != 0);
-            numbers += *number_of(&s, roots[0]);
+            CHECK(gleaner_next_finalizer(s.m, &roots[0], &value));
+            CHECK(*number_of(&s, roots[0]) == (i == 0 ? 1 : 2));
         }
-        CHECK(numbers == 1 + 2 + 2 && gleaner_next_finalizable(s.m) == NULL);
+        CHECK(!gleaner_next_finalizer(s.m, &roots[0], &value));
         roots[0] = 0;
         gleaner_collect(s.m, true);
         CHECK(gleaner_ephemeron_key(ephemeron) == 0);
-        CHECK(gleaner_next_finalizable(s.m) == NULL);
+        CHECK(!gleaner_next_finalizer(s.m, &roots[0], &value));
         gleaner_ephemeron_free(ephemeron);
         for (i = 0; i < 2; i++)
             gleaner_weak_free(weak[i]);
@@ -189,9 +193,9 @@ static void weak_tables(bool compressed)
     tear_down(&s);
 }
 
-/* Finalizers that are objects: in order, with their values, taken back, and
+/* Finalizers: in order, with their values, taken back, and
    counted. */
-static void finalizers_as_objects(bool compressed)
+static void finalizers_keep_their_order(bool compressed)
 {
     struct stage s = set_up(compressed, 4 << 20);
     gleaner_value object, value;
@@ -242,7 +246,7 @@ int main(void)
         { "finalizers come behind weak references",
           finalizers_come_behind_weak_references },
         { "weak tables", weak_tables },
-        { "finalizers as objects", finalizers_as_objects },
+        { "finalizers keep their order", finalizers_keep_their_order },
     };
 
     return run_cases(cases, sizeof cases / sizeof *cases);

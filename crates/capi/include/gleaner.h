@@ -45,7 +45,7 @@ extern "C" {
 /* One number is the version of this interface, of the header of objects and of
    the published fields. gleaner_interface() returns that of the library that is
    linked. */
-#define GLEANER_INTERFACE 9
+#define GLEANER_INTERFACE 10
 uint32_t gleaner_interface(void);
 
 /* ---- heaps --------------------------------------------------------------- */
@@ -1107,9 +1107,8 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
 
    3. Dead objects with finalizers come to life again, with all that they reach,
    also through ephemerons. They come back all at once, even one to which
-   another of them refers, and are handed out in no particular order. A weak slot
-   in an object that only they lead to becomes null if its object is dead even
-   so.
+   another of them refers. A weak slot in an object that only they lead to
+   becomes null if its object is dead even so.
 
    4. Ephemerons whose keys are still dead become null.
 
@@ -1122,7 +1121,13 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
    free it. One that is used after it was freed, or freed twice, ends the
    process with a message; so does a weak reference or an ephemeron. Their
    pointers are no addresses. The functions that make handles, weak references
-   and ephemerons answer NULL when the heap has no room for another one.
+   and ephemerons answer NULL when the heap has no room for another one. A heap
+   has some four million of all three together at most.
+
+   A weak reference and an ephemeron are small objects of the heap, which a handle
+   keeps: to make one is to allocate, so it may collect, and other references have
+   to be in roots. To read one moves nothing. Where there are many, slots of
+   objects (gleaner_weak_type) are smaller and faster.
 
    Objects that these functions and those for finalizers are given are of the
    mutator's heap. NULL, an integer and an object of another heap end the process
@@ -1147,7 +1152,9 @@ gleaner_value gleaner_weak_get(const gleaner_weak *weak);
 void gleaner_weak_free(gleaner_weak *weak);
 
 /* An ephemeron keeps a value alive as long as its key lives. The key is not
-   null. Both are 0 once the key is dead. */
+   null. Both are 0 once the key is dead. A value that refers to what holds the
+   ephemeron keeps that as long as the key lives; a table of gleaner_weak_type it
+   does not keep. */
 typedef struct gleaner_ephemeron gleaner_ephemeron;
 gleaner_ephemeron *gleaner_ephemeron_new(gleaner_mutator *mutator, void *key,
                                          void *value);
@@ -1155,19 +1162,11 @@ gleaner_value gleaner_ephemeron_key(const gleaner_ephemeron *ephemeron);
 gleaner_value gleaner_ephemeron_value(const gleaner_ephemeron *ephemeron);
 void gleaner_ephemeron_free(gleaner_ephemeron *ephemeron);
 
-/* When nothing refers to the object any more, gleaner_next_finalizable hands it
-   out once, alive again. An object that was added several times is handed out
-   as many times. The answer is false when the heap has no room for another
-   finalizer. */
-bool gleaner_add_finalizer(gleaner_mutator *mutator, void *object);
-/* The next object that is ready to be finalized, or NULL. */
-void *gleaner_next_finalizable(gleaner_mutator *mutator);
-
-/* A finalizer that is an object of the heap, with a value that it keeps. There
-   may be any number of them, and a scavenge does not look at old ones.
-   gleaner_next_finalizer hands it out once, when nothing else refers to the
-   object any more: with the object alive again if the finalizer revives it;
-   else with 0, as a weak reference that is queued when it is cleared. A value
+/* A finalizer is an object of the heap, with a value that it keeps. There may be
+   any number of them, also several for one object, and a scavenge does not look
+   at old ones. gleaner_next_finalizer hands it out once, when nothing else refers
+   to the object any more: with the object alive again if the finalizer revives
+   it; else with 0, as a weak reference that is queued when it is cleared. A value
    that refers to the object keeps it for ever.
 
    gleaner_finalizer_new allocates, so it may collect, and other references have
@@ -1183,8 +1182,8 @@ bool gleaner_take_back(gleaner_mutator *mutator, void *finalizer);
    False if none is. */
 bool gleaner_next_finalizer(gleaner_mutator *mutator, gleaner_value *object,
                             gleaner_value *value);
-/* How many are ready, those of gleaner_add_finalizer included. Any thread may
-   ask at any time; a listener that asks hears of each. */
+/* How many are ready. Any thread may ask at any time; a listener that asks hears
+   of each. */
 size_t gleaner_ready_finalizers(const gleaner_heap *heap);
 /* When a heap is freed nothing is finalized: finalizers that wait, and those
    that are ready, are gone with it. */
@@ -1202,7 +1201,7 @@ size_t gleaner_ready_finalizers(const gleaner_heap *heap);
    is due comes with the calling thread's next allocation, or with one of another
    thread. Tell of bytes that are freed, too, as a rule when a finalizer was
    handed out. A total below 0 counts as 0; event `external` of the log says
-   so. */
+   so. One beyond PTRDIFF_MAX counts as that many. */
 void gleaner_note_external(gleaner_heap *heap, ptrdiff_t change);
 /* How many such bytes there are. */
 size_t gleaner_external(const gleaner_heap *heap);

@@ -95,8 +95,9 @@ pub unsafe extern "C" fn gleaner_handle_free(handle: Name<Handle>) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_weak_new(record: *mut Record, object: *mut u8) -> Name<Weak> {
-    // SAFETY: the calling thread's mutator, and a valid reference.
-    named(unsafe { mutator(record, "a weak reference is made").weak_raw(Address::of(object)) })
+    // SAFETY: the calling thread's mutator, and a valid reference; the caller keeps no others.
+    let made = unsafe { mutator(record, "a weak reference is made").weak_raw(Address::of(object)) };
+    named(made.ok())
 }
 
 #[unsafe(no_mangle)]
@@ -118,8 +119,9 @@ pub unsafe extern "C" fn gleaner_ephemeron_new(
     value: *mut u8,
 ) -> Name<Ephemeron> {
     let (key, value) = (Address::of(key), Address::of(value));
-    // SAFETY: the calling thread's mutator, and valid references.
-    named(unsafe { mutator(record, "an ephemeron is made").ephemeron_raw(key, value) })
+    // SAFETY: the calling thread's mutator, and valid references; the caller keeps no others.
+    let made = unsafe { mutator(record, "an ephemeron is made").ephemeron_raw(key, value) };
+    named(made.ok())
 }
 
 #[unsafe(no_mangle)]
@@ -138,19 +140,6 @@ pub unsafe extern "C" fn gleaner_ephemeron_value(ephemeron: Name<Ephemeron>) -> 
 pub unsafe extern "C" fn gleaner_ephemeron_free(ephemeron: Name<Ephemeron>) {
     // SAFETY: an ephemeron of the caller's, or null.
     unsafe { free(ephemeron) };
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_add_finalizer(record: *mut Record, object: *mut u8) -> bool {
-    // SAFETY: the calling thread's mutator, and a valid reference.
-    unsafe { mutator(record, "a finalizer is added").add_finalizer_raw(Address::of(object)) }
-        .is_some()
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn gleaner_next_finalizable(record: *mut Record) -> *mut u8 {
-    // SAFETY: the calling thread's mutator.
-    pointer(unsafe { mutator(record, "a finalizable object is taken") }.next_finalizable_raw())
 }
 
 #[unsafe(no_mangle)]

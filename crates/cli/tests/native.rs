@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use gleaner::{Builder, Elements, Handle, Heap, OldPolicy, References, SnapshotError, Structure};
+use gleaner::{
+    Builder, Elements, Finalizing, Handle, Heap, OldPolicy, References, SnapshotError, Structure,
+};
 use gleaner_heapgraph::{Census, Ending, Snapshot};
 
 const PAIR: Structure = Structure {
@@ -113,6 +115,7 @@ fn a_snapshot_has_what_lives_and_what_keeps_it() {
                 let bytes = heap.array(Elements::Bytes).unwrap();
                 let mut mutator = heap.attach().unwrap();
                 let kept = list(&heap, &mut mutator, 100);
+                let pair = heap.structure(PAIR).unwrap();
                 mutator.scope(|scope| {
                     // A thousand elements of which some refer to an array of bytes that one handle keeps, too.
                     let array = scope.allocate_references(slots, 1000).unwrap();
@@ -121,9 +124,19 @@ fn a_snapshot_has_what_lives_and_what_keeps_it() {
                         scope.set(array, index, text).unwrap();
                     }
                     let key = scope.handle(text).unwrap();
-                    let value = scope.allocate(heap.structure(PAIR).unwrap()).unwrap();
+                    let value = scope.allocate(pair).unwrap();
                     let ephemeron = scope.ephemeron(text, value).unwrap();
+                    let weak = scope.weak(text).unwrap();
                     let null = scope.null();
+                    // One finalizer waits, and one is ready with the object that it brings back.
+                    scope.nested(|scope| {
+                        let back = scope.allocate(pair).unwrap();
+                        for object in [text, back] {
+                            scope
+                                .finalizer(object, null, Finalizing::default())
+                                .unwrap();
+                        }
+                    });
                     scope.assign(text, null);
                     scope.assign(value, null);
                     // Dead: not in it.
@@ -138,27 +151,37 @@ fn a_snapshot_has_what_lives_and_what_keeps_it() {
                         found.objects,
                         "{old:?} {refs:?} {arrays}"
                     );
-                    assert_eq!(found.objects, 100 + 3);
+                    assert_eq!(found.objects, 100 + 8);
                     let counted = types(&snapshot);
                     let count = |name: &str| {
                         let of = counted.iter().find(|(kind, _)| kind.starts_with(name));
                         of.map_or(0, |(_, objects)| *objects)
                     };
-                    assert_eq!((count("pair of"), counted.len()), (100, 4), "{counted:?}");
+                    assert_eq!((count("pair of"), counted.len()), (100, 7), "{counted:?}");
+                    let own = ["weak reference", "ephemeron", "finalizer"].map(count);
+                    assert_eq!(own, [1, 1, 2], "{counted:?}");
+                    // Of the list, of the array, from the ephemeron to the value, and to what a finalizer brings back.
                     let edges = snapshot.edge_count();
-                    assert_eq!(edges, 99 + 3, "{arrays}");
+                    assert_eq!(edges, 99 + 3 + 1 + 1, "{arrays}");
                     let roots: Vec<_> = snapshot.roots.iter().map(ToString::to_string).collect();
-                    assert!(roots.iter().any(|root| root == "handles"), "{roots:?}");
+                    for of in [
+                        "handles",
+                        "finalizers that wait",
+                        "finalizers that are ready",
+                    ] {
+                        assert!(roots.iter().any(|root| root == of), "{of}: {roots:?}");
+                    }
                     assert!(
                         roots
                             .iter()
                             .any(|root| root.starts_with("roots of mutator")),
                         "{roots:?}"
                     );
-                    // The list and the text by handles, the array by a local, the value by the ephemeron.
-                    assert_eq!(snapshot.words.len(), 4, "{roots:?}");
+                    // The list, the text, the ephemeron and the weak reference by handles, the array by a local, one
+                    // finalizer that waits, and one that is the first and the last of its list.
+                    assert_eq!(snapshot.words.len(), 4 + 1 + 1 + 2, "{roots:?}");
                     assert!(when(&snapshot).contains("a snapshot was asked for"));
-                    drop((key, ephemeron));
+                    drop((key, ephemeron, weak));
                 });
                 drop(kept);
             }

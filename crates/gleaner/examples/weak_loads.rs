@@ -1,4 +1,4 @@
-//! What weak references, ephemerons and finalizers cost, beside the heap and as its objects: loads of the kinds that
+//! What weak references, ephemerons and finalizers cost, by handles and as slots of objects: loads of the kinds that
 //! Whippet's own benchmarks have.
 //!
 //! `cargo run --release --example weak_loads -- LOAD COUNT ROUNDS` prints how long the load took, how long the world was stopped
@@ -53,7 +53,7 @@ impl Load {
     fn weak(&self, mutator: &mut Mutator, slots: bool) -> Done {
         mutator.scope(|scope| {
             let nodes = self.nodes(scope)?;
-            let mut records = Vec::new();
+            let mut single = Vec::new();
             let weak = self.heap.weak_array().expect("there is room for types");
             let array =
                 scope.allocate_weak_array(weak, if slots { self.count as u32 } else { 0 })?;
@@ -63,7 +63,7 @@ impl Load {
                     if slots {
                         return scope.set(array, index, node);
                     }
-                    records.extend(scope.weak(node));
+                    single.push(scope.weak(node)?);
                     Ok(())
                 })?;
             }
@@ -74,7 +74,7 @@ impl Load {
     }
 
     /// A chain of ephemerons in a scattered order, which lives in every other round and dies in the others.
-    fn ephemerons(&self, mutator: &mut Mutator, objects: bool) -> Done {
+    fn ephemerons(&self, mutator: &mut Mutator, slots: bool) -> Done {
         let table = self
             .heap
             .ephemeron_table()
@@ -83,8 +83,8 @@ impl Load {
             mutator.scope(|scope| {
                 let nodes = self.nodes(scope)?;
                 let first = scope.get(nodes, 0);
-                let mut records = Vec::new();
-                let length = if objects { self.count as u32 } else { 0 };
+                let mut single = Vec::new();
+                let length = if slots { self.count as u32 } else { 0 };
                 let pairs = scope.allocate_ephemeron_table(table, length)?;
                 for index in 0..self.count {
                     // Any factor that has none in common with the number of links reaches all of them.
@@ -92,11 +92,11 @@ impl Load {
                     scope.nested(|scope| {
                         let key = scope.get(nodes, link);
                         let value = scope.get(nodes, (link + 1) % self.count);
-                        if objects {
+                        if slots {
                             scope.set(pairs, 2 * index, key)?;
                             return scope.set(pairs, 2 * index + 1, value);
                         }
-                        records.extend(scope.ephemeron(key, value));
+                        single.push(scope.ephemeron(key, value)?);
                         Ok(())
                     })?;
                 }
@@ -113,23 +113,15 @@ impl Load {
     }
 
     /// Objects with finalizers that die young, or old in every other round; all are taken.
-    fn finalizers(&self, mutator: &mut Mutator, objects: bool) -> Done {
+    fn finalizers(&self, mutator: &mut Mutator) -> Done {
         for round in 0..self.rounds {
             mutator.scope(|scope| {
                 let nodes = self.nodes(scope)?;
                 for index in 0..self.count {
                     scope.nested(|scope| {
                         let (node, value) = (scope.get(nodes, index), scope.null());
-                        if objects {
-                            let finalizing = Finalizing {
-                                order: 0,
-                                revives: true,
-                            };
-                            scope.finalizer(node, value, finalizing)?;
-                        } else {
-                            scope.add_finalizer(node);
-                        }
-                        Ok(())
+                        let finalizing = Finalizing::default();
+                        scope.finalizer(node, value, finalizing).map(drop)
                     })?;
                 }
                 if round % 2 == 1 {
@@ -139,10 +131,7 @@ impl Load {
                 scope.assign(nodes, nothing);
                 scope.collect(true);
                 let mut taken = 0;
-                while scope.nested(|scope| {
-                    let next = scope.next_finalizer().map(|ready| ready.object);
-                    next.or_else(|| scope.next_finalizable()).is_some()
-                }) {
+                while scope.nested(|scope| scope.next_finalizer().is_some()) {
                     taken += 1;
                 }
                 assert_eq!(taken, self.count, "each object is handed out once");
@@ -174,16 +163,15 @@ fn main() {
     let mut mutator = load.heap.attach().expect("memory for a mutator");
     let started = Instant::now();
     let done = match name {
-        "weak-records" => load.weak(&mut mutator, false),
+        "weak-handles" => load.weak(&mut mutator, false),
         "weak-slots" => load.weak(&mut mutator, true),
-        "ephemeron-records" => load.ephemerons(&mut mutator, false),
+        "ephemeron-handles" => load.ephemerons(&mut mutator, false),
         "ephemeron-table" => load.ephemerons(&mut mutator, true),
-        "finalizer-records" => load.finalizers(&mut mutator, false),
-        "finalizer-objects" => load.finalizers(&mut mutator, true),
+        "finalizers" => load.finalizers(&mut mutator),
         _ => {
             eprintln!(
-                "weak_loads: no load {name:?}: LOAD is weak-records, weak-slots, ephemeron-records, ephemeron-table, \
-                 finalizer-records or finalizer-objects"
+                "weak_loads: no load {name:?}: LOAD is weak-handles, weak-slots, ephemeron-handles, ephemeron-table or \
+                 finalizers"
             );
             std::process::exit(2);
         }

@@ -14,6 +14,8 @@
 //! # Invariants
 //! - Steps 1 and 3 give memory without a header. Nothing polls between them and step 4.
 
+use std::cell::Cell;
+
 use gleaner_mem::Address;
 use gleaner_mem::header::Header;
 use gleaner_mem::object_model::{FIELDS, TypeId};
@@ -22,6 +24,7 @@ use gleaner_mem::zero;
 use gleaner_plans::scavenge::LARGE_BYTES;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::arrays::Contents;
+use gleaner_plans::scavenge::weak::own_types::OwnType;
 
 use crate::body::{OutOfMemory, with_heap};
 use crate::elements::Life;
@@ -134,9 +137,36 @@ impl Mutator {
 
     /// Has an object of `bytes` bytes live as long as the heap, by a handle that is never dropped.
     pub(crate) fn keep(&mut self, object: Address, bytes: usize) -> Result<Address, OutOfMemory> {
-        let value = [Value::reference(object)];
-        let kept = with_heap!(&self.shared.kind, heap => heap.handles.create(&value));
+        let value = Value::reference(object);
+        let kept = with_heap!(&self.shared.kind, heap => heap.handles.create(value));
         kept.map(|_| object).ok_or(OutOfMemory { bytes })
+    }
+
+    /// Allocates an object of a type of the heap's own. `begin` fills its slots, from the values of the frame, and is the last
+    /// step: what it answers, unless that is `None` for lack of room.
+    ///
+    /// # Safety
+    /// The values are valid. Other references that this thread holds outside of root slots are not used again. `begin`
+    /// neither allocates nor polls.
+    pub(crate) unsafe fn allocate_own<const N: usize, R>(
+        &mut self,
+        of: OwnType,
+        values: [Value; N],
+        begin: impl FnOnce(&mut Mutator, Address, [Value; N]) -> Option<R>,
+    ) -> Result<R, OutOfMemory> {
+        let kind = &self.shared.kind;
+        let (id, bytes) = with_heap!(kind, heap => (heap.own_type(of), heap.own_bytes(of)));
+        let full = OutOfMemory { bytes };
+        let new = NewObject::structure(id.ok_or(full)?, bytes);
+        // SAFETY: the values are valid, as the caller promises, and in the frame while the object is allocated, whose type
+        // and size belong together.
+        unsafe {
+            self.with_roots(values, |mutator, roots| {
+                let object = mutator.allocate_raw(new, Fresh::Zeroed)?;
+                let values = roots.each_ref().map(Cell::get);
+                begin(mutator, object, values).ok_or(full)
+            })
+        }
     }
 
     /// Panics if an object of the type, with `length` elements if it has some, has not `bytes` bytes: what `quarantine`

@@ -3,14 +3,13 @@
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
 use gleaner_plans::scavenge::weak::finalizers::ORDERS;
+use gleaner_plans::scavenge::weak::own_types::OwnType;
 
 use crate::body::{OutOfMemory, with_heap};
 use crate::heap::Heap;
 use crate::known::Holds;
 use crate::local::Local;
 use crate::mutator::Mutator;
-use crate::new_object::NewObject;
-use crate::raw::Fresh;
 use crate::scope::Scope;
 
 /// What becomes of an object that a [finalizer](Scope::finalizer) waits for, and when.
@@ -21,6 +20,16 @@ pub struct Finalizing {
     /// Whether the object comes to life again, with all that it refers to, and is handed out with the value. Otherwise
     /// the finalizer is like a weak reference that is put into a queue when it is cleared: the value is handed out alone.
     pub revives: bool,
+}
+
+impl Default for Finalizing {
+    /// Of the lowest order, and the object comes to life again.
+    fn default() -> Finalizing {
+        Finalizing {
+            order: 0,
+            revives: true,
+        }
+    }
 }
 
 /// A finalizer that was handed out.
@@ -36,7 +45,7 @@ impl Heap {
     /// The number of finalizers that are ready, and were not handed out yet. Any thread may ask at any time. A listener of
     /// collections ([`Heap::add_collection_listener`]) that asks hears of each that becomes ready.
     pub fn ready_finalizers(&self) -> usize {
-        with_heap!(&self.shared.kind, heap => heap.weak.ready_count())
+        with_heap!(&self.shared.kind, heap => heap.weak.finalizers.ready_count())
     }
 }
 
@@ -105,19 +114,14 @@ impl Mutator {
         );
         self.assert_own(object, "a finalizer is made");
         self.assert_own_value(value, "a finalizer is made");
-        let found = with_heap!(&self.shared.kind, heap => heap.finalizer_type());
-        let (id, bytes) = found.map_err(|_| OutOfMemory { bytes: 0 })?;
-        let new = NewObject::structure(id, bytes);
-        // SAFETY: both are valid, as the caller promises, and in the frame while the finalizer is allocated, whose type and
-        // size belong together.
+        let held = [Value::reference(object), value];
+        // SAFETY: both are valid, as the caller promises, who keeps no other references.
         unsafe {
-            self.with_roots([Value::reference(object), value], |mutator, roots| {
-                let finalizer = mutator.allocate_raw(new, Fresh::Zeroed)?;
-                let held = (roots[0].get(), roots[1].get());
-                with_heap!(&mutator.shared.kind, heap => {
-                    heap.begin_finalizer(finalizer, held, order, finalizing.revives)
+            self.allocate_own(OwnType::Finalizer, held, |mutator, finalizer, held| {
+                let begun = with_heap!(&mutator.shared.kind, heap => {
+                    heap.begin_finalizer(finalizer, held.into(), order, finalizing.revives)
                 });
-                Ok(finalizer)
+                begun.then_some(finalizer)
             })
         }
     }

@@ -4,7 +4,7 @@
 //! it allocates there, and every reference that it holds is a [`Local`]. The collector knows all locals, and updates them
 //! when objects move. A [`Handle`] keeps an object alive beyond scopes, and may be sent to other threads. A [`Weak`]
 //! reference does not keep its object alive, nor does an [`Ephemeron`] its key. An object with a finalizer is
-//! [handed out](Scope::next_finalizable) when it has become unreachable.
+//! [handed out](Scope::next_finalizer) when it has become unreachable.
 //!
 //! ```
 //! use gleaner::{Heap, Structure};
@@ -85,6 +85,7 @@ pub mod types;
 mod unregister;
 mod values;
 mod wanted;
+mod weak;
 mod zeroers;
 
 /// What the report on arrays is made of: [`Mutator::array_report`].
@@ -114,7 +115,7 @@ pub use gleaner_plans::scavenge::report::ArrayReport;
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};
 pub use gleaner_work::Synchronisation;
-pub use handle::{Ephemeron, Handle, Weak};
+pub use handle::Handle;
 pub use heap::{Heap, StillInUse};
 pub use index::{InTail, Index};
 pub use interrupts::Interrupter;
@@ -131,3 +132,4 @@ pub use types::{
     Array, Elements, EphemeronTable, ReferenceArray, Registered, Structure, Tail, Tailed, Type,
     TypeError, WeakArray,
 };
+pub use weak::{Ephemeron, Weak};

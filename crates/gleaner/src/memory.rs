@@ -34,7 +34,8 @@ impl Heap {
     ///
     /// Any thread may call this, and it collects nothing: a collection that is due comes with the calling thread's next
     /// allocation, or with one of another thread. Tell of bytes that are freed, too, as a rule where a finalizer was
-    /// handed out ([`Scope::next_finalizable`]). A total below 0 counts as 0; event `external` of the log says so.
+    /// handed out ([`Scope::next_finalizer`]). A total below 0 counts as 0; event `external` of the log says so. One
+    /// beyond `isize::MAX` counts as that many.
     ///
     /// ```
     /// # let heap = gleaner::Heap::builder().limit(1 << 20).build().unwrap();

@@ -42,7 +42,7 @@ pub use gleaner_plans::scavenge::mutator::{
 use gleaner_plans::scavenge::walk::Found;
 
 use crate::body::with_heap;
-use crate::handle::{Ephemeron, Handle, Weak};
+use crate::handle::Handle;
 use crate::heap::Heap;
 use crate::local::Local;
 use crate::mutator::{IN_A_FRAME, Mutator};
@@ -452,43 +452,7 @@ impl Mutator {
         self.assert_inside("a handle is made");
         self.assert_own_value(value, "a handle is made");
         let shared = Arc::clone(&self.counted);
-        Handle::create(shared, &[value])
-    }
-
-    /// Makes a weak reference to an object. `None` when the heap has as many as it can.
-    ///
-    /// # Safety
-    /// `object` is a valid reference.
-    pub unsafe fn weak_raw(&mut self, object: Address) -> Option<Weak> {
-        self.assert_own(object, "a weak reference is made");
-        let shared = Arc::clone(&self.counted);
-        Weak::create(shared, &[Value::reference(object)])
-    }
-
-    /// Makes an ephemeron. `None` when the heap has as many as it can.
-    ///
-    /// # Safety
-    /// Both are valid references; only the value may be null.
-    pub unsafe fn ephemeron_raw(&mut self, key: Address, value: Address) -> Option<Ephemeron> {
-        self.assert_own(key, "an ephemeron is made");
-        self.assert_own_value(Value::reference(value), "an ephemeron is made");
-        let shared = Arc::clone(&self.counted);
-        Ephemeron::create(shared, &[key, value].map(Value::reference))
-    }
-
-    /// See [`Scope::add_finalizer`](crate::Scope::add_finalizer).
-    ///
-    /// # Safety
-    /// `object` is a valid reference.
-    pub unsafe fn add_finalizer_raw(&mut self, object: Address) -> Option<()> {
-        self.assert_own(object, "a finalizer is added");
-        with_heap!(&self.shared.kind, heap => heap.weak.add_finalizer(object))
-    }
-
-    /// See [`Scope::next_finalizable`](crate::Scope::next_finalizable).
-    pub fn next_finalizable_raw(&mut self) -> Option<Address> {
-        self.assert_inside("a finalizable object is taken");
-        with_heap!(&self.shared.kind, heap => heap.weak.take_ready())
+        Handle::create(shared, value)
     }
 }
 
@@ -510,12 +474,6 @@ pub fn assert_no_collector(what: &str) {
     collectors::assert_none(what);
 }
 
-/// What a slot of a handle holds.
-fn held(slot: Address) -> Value {
-    // SAFETY: the callers name a slot of a handle that exists.
-    unsafe { Wide::load(slot, Address::NULL) }
-}
-
 impl<'s> Scope<'s> {
     /// A new local that holds `value`.
     ///
@@ -534,25 +492,6 @@ impl<'s> Scope<'s> {
 impl Handle {
     /// What it refers to, valid until the next allocation or poll of the calling mutator, which is inside its heap.
     pub fn get_raw(&self) -> Value {
-        held(self.slot)
-    }
-}
-
-impl Weak {
-    /// As [`Handle::get_raw`]; null if the object is dead.
-    pub fn get_raw(&self) -> Value {
-        held(self.slot)
-    }
-}
-
-impl Ephemeron {
-    /// As [`Handle::get_raw`]; null if the key is dead.
-    pub fn key_raw(&self) -> Value {
-        held(self.slot)
-    }
-
-    /// As [`Handle::get_raw`]; null if the key is dead.
-    pub fn value_raw(&self) -> Value {
-        held(self.second())
+        self.held()
     }
 }

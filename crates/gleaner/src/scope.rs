@@ -19,10 +19,10 @@ use gleaner_plans::scavenge::allocate::Fresh;
 use gleaner_plans::scavenge::mutator::Mutator as Record;
 use gleaner_plans::scavenge::walk::Found;
 
-use crate::body::{OutOfMemory, Shared, with_heap};
+use crate::body::{OutOfMemory, Shared};
 use crate::fields::{Fields, Slots};
 use crate::filling::New;
-use crate::handle::{Ephemeron, Handle, Weak};
+use crate::handle::Handle;
 use crate::known::at_allocation::ObjectType as _;
 use crate::known::{FitsInto, Holds, ObjectType};
 use crate::local::Local;
@@ -509,78 +509,13 @@ impl<'s> Scope<'s> {
     /// Makes a handle to what a local holds. `None` when the heap has as many handles as it can, some four million.
     pub fn handle(&mut self, local: Local<'_, impl Holds>) -> Option<Handle> {
         let (value, shared) = (self.value(local), Arc::clone(&self.shared().counted));
-        Handle::create(shared, &[value])
+        Handle::create(shared, value)
     }
 
     /// A new local that holds what a handle of this heap refers to.
     pub fn open(&mut self, handle: &Handle) -> Local<'s> {
         self.own_handle(&handle.shared);
-        self.local_of(handle.slot)
-    }
-
-    /// Makes a weak reference to an object. `None` when the heap has as many as it can, some four million.
-    pub fn weak(&mut self, object: Local<'_, impl Holds>) -> Option<Weak> {
-        let (object, shared) = (self.object(object), Arc::clone(&self.shared().counted));
-        Weak::create(shared, &[Value::reference(object)])
-    }
-
-    /// A new local that holds what a weak reference of this heap refers to; null if the object is dead.
-    pub fn upgrade(&mut self, weak: &Weak) -> Local<'s> {
-        self.own_handle(&weak.shared);
-        self.local_of(weak.slot)
-    }
-
-    /// Makes an ephemeron of two objects. `None` when the heap has as many as it can, some four million.
-    pub fn ephemeron(
-        &mut self,
-        key: Local<'_, impl Holds>,
-        value: Local<'_, impl Holds>,
-    ) -> Option<Ephemeron> {
-        let (key, value) = (self.object(key), self.object(value));
-        let pair = [key, value].map(Value::reference);
-        let shared = Arc::clone(&self.shared().counted);
-        Ephemeron::create(shared, &pair)
-    }
-
-    /// A new local that holds the key of an ephemeron of this heap; null if the key is dead.
-    pub fn key(&mut self, ephemeron: &Ephemeron) -> Local<'s> {
-        self.own_handle(&ephemeron.shared);
-        self.local_of(ephemeron.slot)
-    }
-
-    /// A new local that holds the value of an ephemeron of this heap; null if the key is dead.
-    pub fn value_of(&mut self, ephemeron: &Ephemeron) -> Local<'s> {
-        self.own_handle(&ephemeron.shared);
-        self.local_of(ephemeron.second())
-    }
-
-    /// As [`Scope::key`], into a local that exists: for a loop over many ephemerons.
-    pub fn load_key(&mut self, ephemeron: &Ephemeron, into: Local<'_>) {
-        self.own_handle(&ephemeron.shared);
-        self.put_value(into, held(ephemeron.slot));
-    }
-
-    /// As [`Scope::value_of`], into a local that exists.
-    pub fn load_value(&mut self, ephemeron: &Ephemeron, into: Local<'_>) {
-        self.own_handle(&ephemeron.shared);
-        self.put_value(into, held(ephemeron.second()));
-    }
-
-    /// Has [`Scope::next_finalizable`] hand out the object once, after nothing refers to it any more. `None` when the
-    /// heap has as many finalizers as it can, some four million.
-    pub fn add_finalizer(&mut self, object: Local<'_, impl Holds>) -> Option<()> {
-        let object = self.object(object);
-        with_heap!(&self.shared().shared.kind, heap => heap.weak.add_finalizer(object))
-    }
-
-    /// The object that became finalizable first. It is alive again, with everything that it refers to. The embedder
-    /// finalizes it when it likes, on the thread that it likes.
-    pub fn next_finalizable(&mut self) -> Option<Local<'s>> {
-        // Room for it first, or it would be lost.
-        let local = self.null();
-        let object = with_heap!(&self.shared().shared.kind, heap => heap.weak.take_ready())?;
-        self.put_value(local, Value::reference(object));
-        Some(local)
+        self.local(handle.held())
     }
 
     /// A handle with this heap must be of this one.
@@ -589,10 +524,6 @@ impl<'s> Scope<'s> {
             Arc::ptr_eq(&self.shared().counted, shared),
             "a handle of another heap"
         );
-    }
-
-    fn local_of(&mut self, slot: Address) -> Local<'s> {
-        self.local(held(slot))
     }
 
     /// Runs `body`, which may block and cannot use the heap. Collections go on meanwhile, and do not wait for this
@@ -633,12 +564,6 @@ impl<'s> Scope<'s> {
     pub fn collect(&mut self, everything: bool) {
         self.mutator().collect(everything);
     }
-}
-
-/// What the slot of a handle, a weak reference or an ephemeron that exists holds.
-fn held(slot: Address) -> Value {
-    // SAFETY: the slot exists as long as what it is of, which the callers borrow.
-    unsafe { Wide::load(slot, Address::NULL) }
 }
 
 #[cold]

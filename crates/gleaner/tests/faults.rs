@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gleaner::raw::{Fresh, NewObject, Shape, Value};
-use gleaner::{Builder, Mutator, OldPolicy, Phase, Structure};
+use gleaner::{Builder, Finalizing, Mutator, OldPolicy, Phase, Structure};
 use gleaner_base::faults::{self, FaultPoint};
 use programs::{Program, Types};
 use setups::{SETUPS, Setup, checked_under};
@@ -216,7 +216,7 @@ fn weak_slots_survive_promotions_that_fail() {
         for visit in [1, 2, 5, 40, 150] {
             let builder = builder(setup).tenure(1);
             faults::arm(FaultPoint::Promotion, visit);
-            weak_graph::run(builder, 600 + u64::from(visit), 2500);
+            weak_graph::run(builder, 600 + u64::from(visit), 4000);
             assert_eq!(faults::left(FaultPoint::Promotion), 0, "visit {visit}");
         }
     }
@@ -309,8 +309,9 @@ fn without_memory_for_the_table_of_those_that_wait_ephemerons_are_found_by_passe
                     }
                     chain
                 });
-                scope.add_finalizer(firsts[1]).unwrap();
                 let nothing = scope.null();
+                let finalizing = Finalizing::default();
+                scope.finalizer(firsts[1], nothing, finalizing).unwrap();
                 scope.assign(firsts[1], nothing);
                 let before = heap.totals().ephemeron_looks;
                 faults::arm(FaultPoint::EphemeronTable, 1);

@@ -26,7 +26,7 @@ use crate::types::TypeId;
 
 /// Version of the bit layout, of the published fields of mutators, and of the C interface that has both: for compilers
 /// that have them in their code.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 const STATE: u64 = 0b11;
 const FORWARDED: u64 = 0b01;

@@ -356,18 +356,29 @@ impl TypeTable {
 
     /// Adds a type for slots of `slot_bytes`. Allocates; the world must run.
     pub fn register(&self, shape: Shape<'_>, slot_bytes: usize) -> Result<TypeId, TypeError> {
-        self.add(shape, slot_bytes, false)
+        self.add(describe(shape, slot_bytes)?)
     }
 
-    fn add(&self, shape: Shape<'_>, slot_bytes: usize, whole: bool) -> Result<TypeId, TypeError> {
+    /// As [`TypeTable::register`], for a type of [`Shape::Weak`] whose slots are the heap's own: no index leads to one
+    /// ([`places`](crate::places)).
+    pub fn register_sealed(
+        &self,
+        shape: Shape<'_>,
+        slot_bytes: usize,
+    ) -> Result<TypeId, TypeError> {
+        let mut described = describe(shape, slot_bytes)?;
+        if let Some(More::Weak(parts)) = &mut described.more {
+            parts.is_sealed = true;
+        }
+        self.add(described)
+    }
+
+    fn add(&self, described: Description) -> Result<TypeId, TypeError> {
         let Description {
             mut record,
             list,
             more,
-        } = describe(shape, slot_bytes)?;
-        if whole && matches!(record.shape, REFERENCES | PRIMITIVES) {
-            record.bytes = 1;
-        }
+        } = described;
         self.registering.lock();
         let room = self.room();
         if let Some(number) = room {
@@ -433,7 +444,11 @@ impl TypeTable {
 
     /// As [`TypeTable::register`], and if it is a type of arrays, they always lie in one piece.
     pub fn register_whole(&self, shape: Shape<'_>, slot_bytes: usize) -> Result<TypeId, TypeError> {
-        self.add(shape, slot_bytes, true)
+        let mut described = describe(shape, slot_bytes)?;
+        if matches!(described.record.shape, REFERENCES | PRIMITIVES) {
+            described.record.bytes = 1;
+        }
+        self.add(described)
     }
 
     /// Whether the type was registered here: it is none of the collector's own.

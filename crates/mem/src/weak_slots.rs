@@ -105,6 +105,8 @@ impl Part {
 pub(crate) struct WeakParts {
     pub(crate) head: Part,
     pub(crate) element: Part,
+    /// Whether no index leads to a slot.
+    pub(crate) is_sealed: bool,
 }
 
 impl WeakParts {
@@ -118,6 +120,7 @@ impl WeakParts {
         Ok(WeakParts {
             head: Part::new(head, within, slot)?,
             element: Part::new(slots, 0..element, slot)?,
+            is_sealed: false,
         })
     }
 

@@ -2,12 +2,13 @@
 //! like do.
 //!
 //! A table is a map from the hashes of keys to ephemerons, which lies outside of the heap. The object in the heap has
-//! its number. When the object dies, its finalizer empties the map, so that the table's values can die.
+//! its number, and so has the object's finalizer. When the object dies, the map is emptied, so that the table's values can
+//! die.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gleaner::{Ephemeron, Local, Scope};
+use gleaner::{Ephemeron, Finalizing, Local, Scope};
 
 use crate::objects::{Done, Failure, Scheme};
 
@@ -32,14 +33,23 @@ pub fn make(scheme: &Scheme<'_>, scope: &mut Scope<'_>, into: Local<'_>) -> Done
     };
     let of = scheme.types.weak_table;
     scheme.make(scope, of, [], &[number as u64], into)?;
-    Ok(scope.add_finalizer(into).ok_or("no room for a finalizer")?)
+    scope.nested(|scope| {
+        let number = scope.integer(number as i64).ok_or("no room for a table")?;
+        let alone = Finalizing {
+            order: 0,
+            revives: false,
+        };
+        scope.finalizer(into, number, alone)?;
+        Ok(())
+    })
 }
 
 fn empty_the_dead(scheme: &Scheme<'_>, scope: &mut Scope<'_>) {
     scope.nested(|scope| {
-        while let Some(dead) = scope.next_finalizable() {
-            let number = scope.read_u64(dead, 0) as usize;
-            scheme.world.weak_tables.lock()[number].clear();
+        while let Some(dead) = scope.next_finalizer() {
+            let number = scope.as_integer(dead.value);
+            let number = number.expect("the finalizer of a table has its number");
+            scheme.world.weak_tables.lock()[number as usize].clear();
         }
     });
 }
@@ -132,9 +142,7 @@ fn set(
     // The value of an ephemeron is an object, which a Scheme's value need not be.
     let nothing = scope.null();
     scheme.cons(scope, value, nothing, boxed)?;
-    let ephemeron = scope
-        .ephemeron(key, boxed)
-        .ok_or("no room for an ephemeron")?;
+    let ephemeron = scope.ephemeron(key, boxed)?;
     let hash = hash(scheme, scope, key)?;
     let mut tables = scheme.world.weak_tables.lock();
     tables[number].entry(hash).or_default().push(ephemeron);

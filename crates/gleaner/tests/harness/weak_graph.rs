@@ -1,16 +1,16 @@
-//! Random graphs of objects with strong slots, weak slots and ephemerons, and with finalizers: what a collection of
-//! everything clears and makes ready is exactly what an oracle says; a scavenge clears nothing that is reachable, and
-//! what it leaves is what it was.
+//! Random graphs of objects with strong slots, weak slots and ephemerons, and with finalizers; beside them weak references
+//! and ephemerons by handles. What a collection of everything clears and makes ready is exactly what an oracle says; a
+//! scavenge clears nothing that is reachable, and what it leaves is what it was.
 //!
 //! The oracle follows the whole graph after each collection, also through weak slots, so it knows what every object holds
 //! that a program can still get at.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use crate::random::Rng;
 use gleaner::raw::{Address, Fresh, NewObject, Shape, Slots, TypeId, Value, tailed_bytes};
-use gleaner::{Builder, Finalizing, Handle, Heap, Mutator, References};
+use gleaner::{Builder, Ephemeron, Finalizing, Handle, Heap, Mutator, References, Weak};
 
 const ROOTS: usize = 16;
 /// Where the number of an object lies, and its first unit.
@@ -18,6 +18,8 @@ const NUMBER: usize = 16;
 const UNITS: usize = 24;
 /// Elements of a table that is a large object in either format.
 const MANY: u32 = 1200;
+/// Weak references and ephemerons by handles, at most.
+const MOST_SINGLE: usize = 24;
 
 /// Slots of a unit: the head is one, and each element.
 const STRONG: usize = 0;
@@ -47,10 +49,29 @@ type Unit = [Held; 4];
 #[derive(Clone, Debug)]
 struct Object {
     units: Vec<Unit>,
-    has_finalizer: bool,
 }
 
-/// A finalizer that is an object, and waits. If it does not revive its object, its value is the number of those made before.
+/// A weak reference or an ephemeron by a handle. To the oracle it is an object of one unit, and a root.
+enum Single {
+    Weak(Weak),
+    Ephemeron(Ephemeron),
+}
+
+impl Single {
+    /// What its unit holds.
+    fn values(&self) -> [Value; 4] {
+        let mut values = [Value::NULL; 4];
+        match self {
+            Single::Weak(weak) => values[WEAK] = weak.get_raw(),
+            Single::Ephemeron(ephemeron) => {
+                [values[KEY], values[VALUE]] = [ephemeron.key_raw(), ephemeron.value_raw()];
+            }
+        }
+        values
+    }
+}
+
+/// A finalizer that waits. If it does not revive its object, its value is the number of those made before.
 #[derive(Debug)]
 struct Waiting {
     object: usize,
@@ -76,8 +97,8 @@ pub struct Done {
     pub kept: usize,
     pub pairs_cleared: usize,
     pub pairs_kept: usize,
-    pub finalized: usize,
-    /// Of those, finalizers that are objects.
+    /// Of those that were cleared, weak references and ephemerons by handles.
+    pub single: usize,
     pub handed_out: usize,
     pub full: u64,
 }
@@ -89,6 +110,8 @@ struct Program {
     /// In the order in which they were made.
     waiting: Vec<Waiting>,
     made: usize,
+    /// With the numbers that the oracle gave them.
+    single: Vec<(usize, Single)>,
     of: TypeId,
     slot: usize,
     done: Done,
@@ -164,7 +187,6 @@ impl Program {
         self.roots[root] = Held::Object(self.objects.len());
         self.objects.push(Object {
             units: vec![[Held::Null; 4]; elements as usize + 1],
-            has_finalizer: false,
         });
         (0..4).for_each(|_| self.store_into(mutator, roots, root));
     }
@@ -237,6 +259,31 @@ impl Program {
         );
         roots[into].set(value);
         self.roots[into] = held;
+    }
+
+    /// A weak reference to what a root holds, or an ephemeron with what another holds as its value, by a handle.
+    fn add_single(&mut self, mutator: &mut Mutator, roots: &[Cell<Value>]) {
+        let (Some((root, object)), Some((other, value))) = (self.holder(), self.holder()) else {
+            return;
+        };
+        if self.single.len() == MOST_SINGLE {
+            let gone = self.random.below(MOST_SINGLE);
+            self.single.swap_remove(gone);
+        }
+        let [address, other] = [root, other].map(|root| roots[root].get().as_object().unwrap());
+        let mut unit = [Held::Null; 4];
+        // SAFETY: both are valid, and nothing else is outside of roots.
+        let single = unsafe {
+            if self.random.one_in(2) {
+                unit[WEAK] = Held::Object(object);
+                Single::Weak(mutator.weak_raw(address).unwrap())
+            } else {
+                [unit[KEY], unit[VALUE]] = [object, value].map(Held::Object);
+                Single::Ephemeron(mutator.ephemeron_raw(address, other).unwrap())
+            }
+        };
+        self.single.push((self.objects.len(), single));
+        self.objects.push(Object { units: vec![unit] });
     }
 
     /// A finalizer of what a root holds, with what another holds as its value.
@@ -326,16 +373,7 @@ impl Program {
             }
             75..88 => self.load(mutator, roots),
             88..91 => self.add_finalizer(mutator, roots),
-            91..93 => {
-                if let Some((root, object)) = self.holder()
-                    && !self.objects[object].has_finalizer
-                {
-                    let address = roots[root].get().as_object().unwrap();
-                    // SAFETY: the root holds a valid reference.
-                    unsafe { mutator.add_finalizer_raw(address) }.unwrap();
-                    self.objects[object].has_finalizer = true;
-                }
-            }
+            91..93 => self.add_single(mutator, roots),
             93..97 => {
                 let root = self.random.below(ROOTS);
                 roots[root].set(Value::NULL);
@@ -373,35 +411,29 @@ impl Program {
             .iter()
             .filter_map(|held| held.object())
             .chain(self.waiting.iter().filter_map(|waiting| waiting.value))
+            .chain(self.single.iter().map(|(number, _)| *number))
             .collect();
         // What a step allocated after its collection, and what it dropped then, the collection did not know.
         let live = closure(&self.objects, held.iter().copied());
-        let mut ready = Vec::new();
-        while let Some(object) = mutator.next_finalizable_raw() {
-            ready.push(object);
-        }
-        let numbers: BTreeSet<usize> = ready.iter().map(|&object| number(object)).collect();
-        assert_eq!(numbers.len(), ready.len(), "each once");
-        for &object in &numbers {
-            let was_waiting = std::mem::take(&mut self.objects[object].has_finalizer);
-            assert!(was_waiting && !live.contains(&object), "object {object}");
-        }
-        ready.extend(self.hand_out(mutator, &live, full.is_some()));
-        self.done.finalized += ready.len();
+        let ready = self.hand_out(mutator, &live, full.is_some());
         let numbers = ready.iter().map(|&object| number(object));
         let back = closure(&self.objects, held.into_iter().chain(numbers));
-        if let Some(step) = full {
-            let waiting = |object: &Object| object.has_finalizer;
-            let missed = (0..self.objects.len())
-                .find(|object| waiting(&self.objects[*object]) && !back.contains(object));
-            assert_eq!(missed, None, "step {step}: dead, and not ready");
-        }
         let addresses = roots.iter().filter_map(|root| root.get().as_object());
         let values = self
             .waiting
             .iter()
             .filter_map(|waiting| waiting.handle.get_raw().as_object());
         let mut grey: Vec<Address> = addresses.chain(values).chain(ready).collect();
+        let single = self.single.iter();
+        let single: Vec<_> = single
+            .map(|(number, one)| (*number, one.values()))
+            .collect();
+        for (number, values) in single {
+            grey.extend(values.iter().filter_map(|value| value.as_object()));
+            let before = self.done.cleared + self.done.pairs_cleared;
+            self.follow_unit((number, 0), values, (&live, &back), full);
+            self.done.single += self.done.cleared + self.done.pairs_cleared - before;
+        }
         let mut found = HashMap::new();
         while let Some(address) = grey.pop() {
             let object = number(address);
@@ -414,14 +446,25 @@ impl Program {
                 let values = [STRONG, WEAK, KEY, VALUE]
                     .map(|slot| unsafe { mutator.load_raw(address, self.offset(unit, slot)) });
                 grey.extend(values.iter().filter_map(|value| value.as_object()));
-                let is = values.map(held_by);
-                let was = self.objects[object].units[unit];
-                let reach = if live.contains(&object) { &live } else { &back };
-                let context = format!("object {object}, unit {unit}: {was:?}, {is:?}, {full:?}");
-                self.check(was, is, (&live, reach, &back), full.is_some(), &context);
-                self.objects[object].units[unit] = is;
+                self.follow_unit((object, unit), values, (&live, &back), full);
             }
         }
+    }
+
+    /// A unit of an object holds these values after a collection.
+    fn follow_unit(
+        &mut self,
+        (object, unit): (usize, usize),
+        values: [Value; 4],
+        (live, back): (&HashSet<usize>, &HashSet<usize>),
+        full: Option<usize>,
+    ) {
+        let is = values.map(held_by);
+        let was = self.objects[object].units[unit];
+        let reach = if live.contains(&object) { live } else { back };
+        let context = format!("object {object}, unit {unit}: {was:?}, {is:?}, {full:?}");
+        self.check(was, is, (live, reach, back), full.is_some(), &context);
+        self.objects[object].units[unit] = is;
     }
 
     /// A unit held what it `was` before a collection, and now what it `is`. What was `live`, what kept referents when the weak
@@ -518,6 +561,7 @@ pub fn run(builder: Builder, seed: u64, steps: usize) -> Done {
         roots: [Held::Null; ROOTS],
         waiting: Vec::new(),
         made: 0,
+        single: Vec::new(),
         of: register(&heap, slot),
         slot,
         done: Done::default(),

@@ -1,6 +1,7 @@
 //! Ephemerons cost what there is of them: the collector's looks at keys are counted, and their number is linear in the
 //! number of ephemerons, in whatever order chains of them lie in the table.
 
+use crate::finalized::finalize;
 use crate::link_order::Order;
 use crate::random::Rng;
 use gleaner::{Builder, Ephemeron, Heap, Local, Mutator, OldPolicy, References, Scope, Structure};
@@ -178,7 +179,7 @@ fn looks_are_linear_in_dead_chains() {
 fn looks_are_linear_in_chains_that_finalizers_bring_back() {
     for_each(|scope, heap, order, boxed, way| {
         let chain = chain(scope, heap, order, boxed);
-        scope.add_finalizer(chain.first).unwrap();
+        finalize(scope, chain.first);
         let nothing = scope.null();
         scope.assign(chain.first, nothing);
         let looks = looks(scope, heap, way.3);
@@ -308,7 +309,7 @@ fn random_graphs_keep_what_passes_until_nothing_changes_would_keep() {
                         scope.load(all, root, *local);
                     }
                     let finalized = scope.get(all, last);
-                    scope.add_finalizer(finalized).unwrap();
+                    finalize(scope, finalized);
                     let links = graph.ephemerons.iter().map(|&(key, value)| {
                         scope.nested(|scope| {
                             let (key, value) = (scope.get(all, key), scope.get(all, value));

@@ -1,6 +1,7 @@
-//! Finalizers as objects: they keep values, are handed out in order, are taken back, announce that they are ready, and
+//! Finalizers: they keep values, are handed out in order, are taken back, announce that they are ready, and
 //! old ones cost a scavenge nothing.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -104,10 +105,7 @@ fn they_are_handed_out_as_they_were_made_where_a_trace_finds_them_in_another_ord
                     scope.nested(|scope| {
                         let (object, value) =
                             (node(scope, of, number), node(scope, of, 1000 + number));
-                        let finalizing = Finalizing {
-                            order: 0,
-                            revives: true,
-                        };
+                        let finalizing = Finalizing::default();
                         let finalizer = scope.finalizer(object, value, finalizing).unwrap();
                         if number % 3 == 0 {
                             let place = (number * 37 % COUNT) as usize;
@@ -141,10 +139,7 @@ fn what_lives_waits_and_what_is_taken_back_is_not_handed_out() {
                 scope.nested(|scope| {
                     let object = node(scope, of, number as u64);
                     let value = node(scope, of, 1000 + number as u64);
-                    let finalizing = Finalizing {
-                        order: 0,
-                        revives: true,
-                    };
+                    let finalizing = Finalizing::default();
                     let finalizer = scope.finalizer(object, value, finalizing).unwrap();
                     scope.set(objects, number, object).unwrap();
                     scope.set(finalizers, number, finalizer).unwrap();
@@ -206,10 +201,7 @@ fn what_is_taken_back_is_announced_no_more_and_keeps_nothing() {
                 let (finalizer, kept) = (scope.null(), scope.null());
                 let weak = scope.nested(|scope| {
                     let (object, value) = (node(scope, of, 1), node(scope, of, 2));
-                    let finalizing = Finalizing {
-                        order: 0,
-                        revives: true,
-                    };
+                    let finalizing = Finalizing::default();
                     let made = scope.finalizer(object, value, finalizing).unwrap();
                     scope.assign(finalizer, made);
                     if !is_ready {
@@ -230,21 +222,33 @@ fn what_is_taken_back_is_announced_no_more_and_keeps_nothing() {
     }
 }
 
-/// The type of finalizers is the collector's: a census names it, and a program cannot unregister it.
+/// The heap has types of its own: a census names them, and a program cannot unregister them.
 #[test]
-#[should_panic(expected = "a type is unregistered that this heap has not")]
-fn the_type_of_finalizers_stays() {
+fn the_types_of_the_heap_stay() {
     let heap = heap(SETUPS[0]);
     let of = heap.structure(NODE).unwrap();
     let mut mutator = heap.attach().unwrap();
-    mutator.scope(|scope| forget(scope, of, 1, 0, true));
+    let single = mutator.scope(|scope| {
+        forget(scope, of, 1, 0, true);
+        let object = node(scope, of, 2);
+        let ephemeron = scope.ephemeron(object, object).unwrap();
+        (scope.weak(object).unwrap(), ephemeron)
+    });
     let census = mutator.census();
-    let counted = census.iter().find(|count| count.name == "finalizer");
-    let mut types = vec![counted.expect("one finalizer is ready").id];
-    mutator.collect(true);
+    drop(single);
     mutator.scope(|scope| assert_eq!(handed_out(scope), [1]));
-    // SAFETY: nobody allocates objects of the type meanwhile.
-    unsafe { mutator.unregister_types(&mut types) };
+    for name in ["finalizer", "weak reference", "ephemeron"] {
+        let counted = census.iter().find(|count| count.name == name);
+        let counted = counted.unwrap_or_else(|| panic!("there is a {name}"));
+        assert_eq!(counted.live.objects, 1, "{name}");
+        let mut types = vec![counted.id];
+        // SAFETY: nobody allocates objects of the type meanwhile.
+        let unregister = AssertUnwindSafe(|| unsafe { mutator.unregister_types(&mut types) });
+        let refused = catch_unwind(unregister).unwrap_err();
+        let said = refused.downcast_ref::<String>().unwrap();
+        let expected = "a type is unregistered that this heap has not";
+        assert!(said.starts_with(expected), "{name}: {said}");
+    }
 }
 
 #[test]
@@ -261,16 +265,18 @@ fn a_listener_hears_that_some_are_ready() {
         forget(scope, of, 1, 0, true);
         forget(scope, of, 2, 0, false);
         let object = node(scope, of, 3);
-        scope.add_finalizer(object).unwrap();
+        scope.nested(|scope| {
+            let value = node(scope, of, 1003);
+            let finalizing = Finalizing::default();
+            scope.finalizer(object, value, finalizing).unwrap();
+        });
         scope.collect(false);
         assert_eq!(heard.load(Ordering::Relaxed), 2);
         let nothing = scope.null();
         scope.assign(object, nothing);
         scope.collect(true);
         assert_eq!(heard.load(Ordering::Relaxed), 3);
-        assert_eq!(handed_out(scope), [1, 1002]);
-        assert_eq!(heap.ready_finalizers(), 1);
-        assert!(scope.next_finalizable().is_some());
+        assert_eq!(handed_out(scope), [1, 1002, 3]);
         assert_eq!(heap.ready_finalizers(), 0);
     });
 }
@@ -304,6 +310,19 @@ fn a_weak_reference_that_is_cleared_is_queued_with_its_value() {
             });
         }
     }
+}
+
+/// What a finalizer is lies in its slots, so a program does not reach them by number.
+#[test]
+#[should_panic(expected = "reference 2 of an object that has weak slots")]
+fn slots_of_finalizers_are_the_heaps_own() {
+    let heap = heap(SETUPS[0]);
+    let of = heap.structure(NODE).unwrap();
+    heap.attach().unwrap().scope(|scope| {
+        let object = node(scope, of, 1);
+        let finalizer = scope.finalizer(object, object, Finalizing::default());
+        scope.set(finalizer.unwrap(), 2, object).unwrap();
+    });
 }
 
 #[test]

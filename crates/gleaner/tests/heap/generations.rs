@@ -1,6 +1,7 @@
 //! Whether the young generation is collected by itself (`generations`): what lives is the same whatever is decided, and
 //! `auto` decides by what the program does.
 
+use crate::finalized::{finalize, next_finalized};
 use crate::random::Rng;
 use crate::setups::checked_under;
 use gleaner::{Generations, Heap, OldPolicy, References, Scope, Structure, Totals};
@@ -115,12 +116,12 @@ fn objects_that_wait_for_finalizers_leave_room_to_allocate() {
                 mutator.scope(|scope| {
                     let table = scope.open(&table);
                     let one = scope.allocate(node).unwrap();
-                    scope.add_finalizer(one).unwrap();
+                    finalize(scope, one);
                     scope.set(table, number % MOST, one).unwrap();
                 });
                 if number % 1000 == 0 {
                     mutator.scope(|scope| {
-                        while scope.next_finalizable().is_some() {
+                        while next_finalized(scope).is_some() {
                             taken += 1;
                         }
                     });

@@ -1,6 +1,7 @@
 //! More handles, weak references, ephemerons and finalizers than one task of a collection looks at: each is looked at.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::finalized::{finalize, next_finalized};
 use gleaner::{Ephemeron, Handle, Heap, Local, OldPolicy, Scope, Structure, Type, Weak};
 
 /// Handles of one task, and a few tasks with a rest.
@@ -36,7 +37,7 @@ impl Table {
                 let ephemeron = scope.ephemeron(object, value).unwrap();
                 table.ephemerons.push(ephemeron);
                 let dead = node(scope, of, 3 * number);
-                scope.add_finalizer(dead).unwrap();
+                finalize(scope, dead);
             });
         }
         table
@@ -99,7 +100,7 @@ fn the_last_of_each_task_is_looked_at_like_all_others() {
                 // Each dead object is handed out once.
                 let mut found = vec![false; COUNT];
                 while scope.nested(|scope| {
-                    let Some(object) = scope.next_finalizable() else {
+                    let Some(object) = next_finalized(scope) else {
                         return false;
                     };
                     let number = scope.read_u64(object, 0) as usize;

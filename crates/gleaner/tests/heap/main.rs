@@ -9,6 +9,8 @@ mod constants;
 mod crew;
 mod ephemerons;
 mod fields;
+#[path = "../harness/finalized.rs"]
+mod finalized;
 mod finalizers;
 mod full_heaps;
 mod generations;

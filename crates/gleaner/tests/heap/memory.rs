@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::finalized::{finalize, next_finalized};
 use gleaner::{
     Elements, Generations, Heap, LimitError, Mutator, OldPolicy, Phase, Scope, Structure, Type,
 };
@@ -31,7 +32,7 @@ fn list<'s>(scope: &mut Scope<'s>, node: Type, count: usize) -> gleaner::Local<'
 
 /// Frees what objects held that are dead by now. How many bytes.
 fn free_the_dead(heap: &Heap, scope: &mut Scope<'_>, held: usize) {
-    while scope.nested(|scope| scope.next_finalizable().is_some()) {
+    while scope.nested(|scope| next_finalized(scope).is_some()) {
         heap.note_external(-(held as isize));
     }
 }
@@ -57,7 +58,7 @@ fn hold_outside(heap: &Heap, kept: usize) -> (usize, u64, u64) {
         for number in 0..20_000 {
             scope.nested(|scope| {
                 let object = scope.allocate(small).unwrap();
-                scope.add_finalizer(object).unwrap();
+                finalize(scope, object);
                 if kept > 0 {
                     scope.set(live, number % kept, object).unwrap();
                 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 #[cfg(debug_assertions)]
 use gleaner::raw::Wide;
 use gleaner::raw::{self, Address, Frame, Fresh, NewObject, Shape, TypeId, Value};
-use gleaner::{Builder, Heap, Mutator, Structure, Zeroing};
+use gleaner::{Builder, Finalizing, Heap, Mutator, Structure, Zeroing};
 
 use crate::again::path;
 use crate::setups::checked;
@@ -153,12 +153,13 @@ fn what_uses_the_heap_in_a_region_is_refused_by_name() {
                 // SAFETY: in the region the call panics before it touches the heap.
                 let _ = unsafe { mutator.ephemeron_raw(object, object) };
             }),
-            ("a finalizer is added", |mutator, _, object| {
+            ("a finalizer is made", |mutator, _, object| {
+                let finalizing = Finalizing::default();
                 // SAFETY: in the region the call panics before it touches the heap.
-                unsafe { mutator.add_finalizer_raw(object) };
+                let _ = unsafe { mutator.finalizer_raw(object, Value::NULL, finalizing) };
             }),
-            ("a finalizable object is taken", |mutator, _, _| {
-                mutator.next_finalizable_raw();
+            ("a finalizer is taken", |mutator, _, _| {
+                mutator.next_finalizer_raw();
             }),
         ];
         for (what, used) in uses {

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::finalized::{finalize, next_finalized};
 use crate::random::Rng;
 use crate::setups::{SETUPS, Setup, checked_under};
 use gleaner::{Ephemeron, Heap, Local, Scope, Structure, Type, Weak};
@@ -54,6 +55,56 @@ fn keys_and_values_are_read_into_locals_that_exist() {
                 scope.load_key(ephemeron, key);
                 scope.load_value(ephemeron, value);
                 assert!(scope.is_null(key) && scope.is_null(value));
+            }
+        });
+    }
+}
+
+/// To make one is to allocate: what it refers to is found again where it lies then.
+#[test]
+fn they_are_made_while_all_that_moves_does() {
+    for setup in SETUPS {
+        let heap = checked_under(setup, 8 << 20).stress(1).build().unwrap();
+        let of = heap.structure(NODE).unwrap();
+        heap.attach().unwrap().scope(|scope| {
+            for number in 0..50 {
+                scope.nested(|scope| {
+                    let key = node(scope, of, number);
+                    let value = node(scope, of, 1000 + number);
+                    let weak = scope.weak(value).unwrap();
+                    let ephemeron = scope.ephemeron(key, value).unwrap();
+                    let found = [scope.key(&ephemeron), scope.value_of(&ephemeron)];
+                    assert!(scope.same(found[0], key) && scope.same(found[1], value));
+                    let found = scope.upgrade(&weak);
+                    assert_eq!(scope.read_u64(found, 0), 1000 + number);
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_full_heap_makes_no_more_and_has_room_again_when_they_are_gone() {
+    for setup in SETUPS {
+        let heap = checked_under(setup, 1 << 20).build().unwrap();
+        let of = heap.structure(NODE).unwrap();
+        heap.attach().unwrap().scope(|scope| {
+            let object = node(scope, of, 7);
+            for _ in 0..2 {
+                let mut weak = Vec::new();
+                let full = loop {
+                    match scope.weak(object) {
+                        Ok(one) => weak.push(one),
+                        Err(full) => break full,
+                    }
+                };
+                assert!(full.bytes == 16 && weak.len() > 10_000, "{}", weak.len());
+                for one in &weak {
+                    scope.nested(|scope| {
+                        let found = scope.upgrade(one);
+                        assert!(scope.same(found, object));
+                    });
+                }
             }
         });
     }
@@ -153,7 +204,7 @@ fn chains_across_a_large_table_are_followed_from_roots_and_from_finalizers() {
         let mut mutator = heap.attach().unwrap();
         mutator.scope(|scope| {
             let [root, finalized, dead] = [0, 1, 2].map(|chain| node(scope, of, chain));
-            scope.add_finalizer(finalized).unwrap();
+            finalize(scope, finalized);
             let mut random = Rng::new(14);
             let mut chains: [Vec<Ephemeron>; 3] = Default::default();
             scope.nested(|scope| {
@@ -221,10 +272,10 @@ fn a_finalizer_sees_a_whole_object_once() {
             let parent = node(scope, of, 1);
             let child = node(scope, of, 2);
             scope.set(parent, 0, child).unwrap();
-            scope.add_finalizer(parent).unwrap();
-            assert!(scope.next_finalizable().is_none());
+            finalize(scope, parent);
+            assert!(next_finalized(scope).is_none());
             scope.collect(false);
-            assert!(scope.next_finalizable().is_none());
+            assert!(next_finalized(scope).is_none());
             scope.weak(parent).unwrap()
         });
         mutator.scope(|scope| {
@@ -237,14 +288,14 @@ fn a_finalizer_sees_a_whole_object_once() {
             // It waits through further collections.
             scope.collect(false);
             scope.collect(true);
-            let parent = scope.next_finalizable().unwrap();
+            let parent = next_finalized(scope).unwrap();
             assert_eq!(scope.read_u64(parent, 0), 1);
             let child = scope.get(parent, 0);
             assert_eq!(scope.read_u64(child, 0), 2);
-            assert!(scope.next_finalizable().is_none());
+            assert!(next_finalized(scope).is_none());
         });
         mutator.collect(true);
-        assert!(mutator.scope(|scope| scope.next_finalizable().is_none()));
+        assert!(mutator.scope(|scope| next_finalized(scope).is_none()));
         assert!(heap.used() < 100_000);
     }
 }
@@ -334,7 +385,7 @@ fn random_graphs_are_cleared_exactly() {
             mutator.scope(|scope| one_world(scope, of, seed * 1000 + round, scavenges));
             // What still waits must not trouble the next world.
             mutator.collect(true);
-            mutator.scope(|scope| while scope.next_finalizable().is_some() {});
+            mutator.scope(|scope| while next_finalized(scope).is_some() {});
         }
     }
 }
@@ -377,7 +428,7 @@ fn one_world(scope: &mut Scope<'_>, of: Type, seed: u64, scavenges: usize) {
                 }
                 _ => {
                     if world.finalizers.insert(one as u64) {
-                        scope.add_finalizer(nodes[one]).unwrap();
+                        finalize(scope, nodes[one]);
                     }
                 }
             }
@@ -410,7 +461,7 @@ fn one_world(scope: &mut Scope<'_>, of: Type, seed: u64, scavenges: usize) {
     let dead = world.edges.keys().copied().filter(cleared).collect();
     world.judge(scope, &live, &all, &dead);
     let mut finalized = HashSet::new();
-    while let Some(object) = scope.next_finalizable() {
+    while let Some(object) = next_finalized(scope) {
         assert!(finalized.insert(scope.read_u64(object, 0)));
     }
     let expected: HashSet<u64> = world

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use gleaner::raw::Value;
-use gleaner::{Ephemeron, Handle, Local, OutOfMemory, Scope, Weak};
+use gleaner::{Ephemeron, Finalizing, Handle, Local, OutOfMemory, Scope, Weak};
 
 use super::shapes::{self, Form};
 use super::{Did, Held, Known, Program, Source, Types, held};
@@ -147,7 +147,7 @@ impl<S: Source> Program<S> {
             12..19 => {
                 if let Held::Object(object) = self.roots[root] {
                     self.make_room(|beside| &mut beside.weak);
-                    let weak = scope.weak(roots[root]).unwrap();
+                    let weak = scope.weak(roots[root])?;
                     self.beside.weak.push((object, weak));
                 }
             }
@@ -159,7 +159,7 @@ impl<S: Source> Program<S> {
                     return Ok(());
                 };
                 self.make_room(|beside| &mut beside.ephemerons);
-                let ephemeron = scope.ephemeron(roots[root], roots[other]).unwrap();
+                let ephemeron = scope.ephemeron(roots[root], roots[other])?;
                 self.beside.ephemerons.push(([key, value], ephemeron));
             }
             31..36 => self.open_ephemeron(scope, roots, [root, other]),
@@ -169,7 +169,14 @@ impl<S: Source> Program<S> {
                         self.objects[object]
                     && !self.beside.finalizers.contains_key(&number)
                 {
-                    scope.add_finalizer(roots[root]).unwrap();
+                    let finalizing = Finalizing {
+                        order: (number % 8) as u8,
+                        revives: true,
+                    };
+                    scope.nested(|scope| {
+                        let nothing = scope.null();
+                        scope.finalizer(roots[root], nothing, finalizing).map(drop)
+                    })?;
                     self.beside.finalizers.insert(number, object);
                 }
             }
@@ -250,7 +257,7 @@ impl<S: Source> Program<S> {
 
     fn finalize(&mut self, scope: &mut Scope<'_>, roots: &[Local<'_>], root: usize, types: Types) {
         scope.nested(|scope| {
-            let Some(found) = scope.next_finalizable() else {
+            let Some(found) = scope.next_finalizer().map(|ready| ready.object) else {
                 return;
             };
             let number = if scope.is_a(found, types.node) {

@@ -19,13 +19,13 @@ fn assert_busy(done: Done) {
         kept,
         pairs_cleared,
         pairs_kept,
-        finalized,
+        single,
         handed_out,
         full,
     } = done;
     assert!(cleared > 20 && kept > 20, "{done:?}");
     assert!(pairs_cleared > 20 && pairs_kept > 20, "{done:?}");
-    assert!(finalized > 10 && handed_out > 10 && full > 5, "{done:?}");
+    assert!(single > 3 && handed_out > 10 && full > 5, "{done:?}");
 }
 
 #[test]

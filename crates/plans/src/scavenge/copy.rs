@@ -565,7 +565,6 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
     fn task(&self, local: &mut WorkerState, task: usize) {
         let heap = self.heap;
         match self.tasks.get(task) {
-            Task::Finalizers => heap.weak.visit_roots(|slot| self.root_value(local, slot)),
             Task::Strip(low, high) => heap
                 .cards
                 .take_dirty(low, high, |low, high| self.card(local, low, high)),
@@ -584,6 +583,11 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
                 heap.take_dirty_slots(strip, |slot| self.slot(local, slot, true));
             }
             Task::Handles(numbers) => self.handles(local, numbers),
+            Task::Finalizers(numbers) => {
+                let table = &heap.weak.finalizers.table;
+                let from = numbers.start.max(table.young_from());
+                (from..numbers.end).for_each(|number| self.root_value(local, table.slot(number)));
+            }
             other => heap.visit_roots(other, |root| self.root(local, root)),
         }
     }

@@ -40,7 +40,9 @@ use super::nodes::segregated;
 use super::sizes::Sizes;
 use super::state::State;
 use super::trace::{self, Engine};
-use super::weak::WeakTables;
+use super::weak::WeakObjects;
+use super::weak::own_objects::own_bytes;
+use super::weak::own_types::OwnType;
 use super::zeroing::Zeroing;
 use crate::scavenge::stop::collecting::Collecting;
 use crate::scavenge::stop::poll::PollGate;
@@ -120,6 +122,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let types = TypeTable::new(most_types(config.limit)).ok_or_else(need("its types"))?;
         let engine = engine_of::<F>(&config, &pieces)?;
         let most_handles = handles::most_handles(config.limit);
+        let most_finalizers = config.limit / own_bytes::<F>(OwnType::Finalizer);
         let constants = BumpRegion::new(begins(Kind::Constants), sizes.constants);
         let pinned = BumpRegion::new(begins(Kind::Pinned), sizes.pinned);
         let mut heap = Box::new(Scavenge {
@@ -137,8 +140,8 @@ impl<F: SlotFormat> Scavenge<F> {
             arraylets: arraylets_of(&config, &sizes, begins(Kind::Arraylets))?,
             cards: CardTable::new(base, span).ok_or_else(need("its cards"))?,
             tables: BitTables::new(base, span).ok_or_else(need("its object bits"))?,
-            handles: Handles::new(1, most_handles).ok_or_else(need("its handles"))?,
-            weak: WeakTables::new(most_handles).ok_or_else(need("its weak references"))?,
+            handles: Handles::new(most_handles).ok_or_else(need("its handles"))?,
+            weak: WeakObjects::new(most_finalizers).ok_or_else(need("its finalizers"))?,
             locality,
             gate: PollGate::new(),
             listener: None,

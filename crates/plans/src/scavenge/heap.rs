@@ -38,7 +38,7 @@ use super::memory::external::External;
 use super::memory::uses::Touched;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use super::state::{State, Totals};
-use super::weak::WeakTables;
+use super::weak::WeakObjects;
 use super::zeroing::Zeroing;
 use crate::scavenge::stop::collecting::Collecting;
 use crate::scavenge::stop::poll::PollGate;
@@ -84,7 +84,7 @@ pub struct Scavenge<F> {
     /// Global handles.
     pub handles: Handles,
     /// Weak references, ephemerons, finalizers.
-    pub weak: WeakTables,
+    pub weak: WeakObjects,
     /// Which memory node each page belongs to, where that is counted.
     pub(super) locality: Option<Locality>,
     /// Counts the mutators inside.

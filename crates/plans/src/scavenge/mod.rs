@@ -8,7 +8,7 @@
 //!
 //! - `config`, `sizes`, `create`: how a heap is set up, the ranges of its spaces, and how it is made; `heap`: spaces and tables; `state`: what it
 //!   remembers from collection to collection
-//! - [`mutator`]: what a mutator has to itself, and `mutator_list`: all of them; [`heap_roots`]: roots of no mutator; [`allocate`]: buffers, large and pinned objects, [`constants`], and when to
+//! - [`mutator`]: what a mutator has to itself, and `mutator_list`: all of them; [`handles`] and [`heap_roots`]: roots of no mutator; [`allocate`]: buffers, large and pinned objects, [`constants`], and when to
 //!   collect; [`shrink`]: arrays that shrink in place; `beside`: the lock for what has no buffers
 //! - [`collect`]: a collection, step by step; [`old`]: the policies of the old generation; [`resize`]: the sizes of the generations afterwards; [`stop`]: how mutators
 //!   stop, attach, detach and fork ([`fork`]); [`decide`]: as pure functions, what is decided
@@ -19,7 +19,7 @@
 //! - [`memory`]: what the program decides on: a limit that changes, memory that goes back, bytes outside of the heap; counts
 //!   by type, and snapshots
 //! - [`nodes`]: memory nodes
-//! - [`weak`]: handles, weak references, finalizers and ephemerons
+//! - [`weak`]: weak references, finalizers and ephemerons
 //! - [`checks`]: what looks for mistakes: the invariants, and for embedders guards, the quarantine and a walk
 //!
 //! The spaces lie in ascending order: constants, pinned, old, eden, survivors, large, arraylets. So one comparison tells what is surely old.
@@ -42,6 +42,7 @@ mod crew_sizes;
 pub mod decide;
 pub mod extent;
 pub mod fork;
+pub mod handles;
 mod heap;
 pub mod heap_roots;
 pub mod memory;
@@ -68,4 +69,4 @@ pub use memory::snapshot::{LastWords, SnapshotError};
 pub use nodes::locality;
 pub use state::{State, Totals};
 pub use trace::{edges, mark, roots};
-pub use weak::{handles, waiting};
+pub use weak::waiting;

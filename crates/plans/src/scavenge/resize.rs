@@ -180,7 +180,7 @@ impl<F: SlotFormat> Scavenge<F> {
             full_share: lately.full_share,
             was_full: collection.was_full,
             needed: collection.needed,
-            finalizers: self.weak.finalizers.prepare() > 0,
+            finalizers: self.weak.finalizers.table.is_used(),
         }
     }
 

@@ -265,28 +265,45 @@ impl<F: SlotFormat> Verifier<'_, F> {
             unsafe { mutator.visit_roots(check) };
         }
         let heap = self.heap;
-        heap.weak.visit_all(value);
+        let finalizers = &heap.weak.finalizers;
+        finalizers.visit_ready(value);
+        (0..finalizers.table.count()).for_each(|number| value(finalizers.table.slot(number)));
         heap.heap_roots.visit_all(check);
         (0..heap.handles.prepare()).for_each(|number| value(heap.handles.slot(number as u32)));
         self.verify_chunks();
+        self.verify_old_finalizers();
     }
 
     /// A handle to a young object lies in a chunk that is marked young.
     fn verify_chunks(&self) {
-        let heap = self.heap;
-        for table in heap.weak.tables().into_iter().chain([&heap.handles]) {
-            let count = table.prepare();
-            let old = (0..count.div_ceil(TASK_HANDLES)).filter(|&chunk| !table.is_young(chunk));
-            for number in old.flat_map(|number| handles::chunk(number, count)) {
-                let object = table.load(number).as_object();
-                self.require(
-                    !object.is_some_and(|object| heap.is_young(object)),
-                    "a handle to a young object lies in a chunk that is marked young",
-                    "handles",
-                    table.slot(number),
-                    Header::forwarded_to(Address::NULL),
-                );
-            }
+        let (heap, table) = (self.heap, &self.heap.handles);
+        let count = table.prepare();
+        let old = (0..count.div_ceil(TASK_HANDLES)).filter(|&chunk| !table.is_young(chunk));
+        for number in old.flat_map(|number| handles::chunk(number, count)) {
+            let object = table.load(number).as_object();
+            self.require(
+                !object.is_some_and(|object| heap.is_young(object)),
+                "a handle to a young object lies in a chunk that is marked young",
+                "handles",
+                table.slot(number),
+                Header::forwarded_to(Address::NULL),
+            );
+        }
+    }
+
+    /// In front of where scavenges begin, waiting finalizers are old, and so are their objects.
+    fn verify_old_finalizers(&self) {
+        let (heap, table) = (self.heap, &self.heap.weak.finalizers.table);
+        for number in 0..table.young_from() {
+            let finalizer = table.get(number);
+            let waits_for = heap.waits_for(finalizer);
+            self.require(
+                !heap.is_young(finalizer) && !waits_for.is_some_and(|object| heap.is_young(object)),
+                "finalizers in front of where scavenges begin are old, and so are their objects",
+                "finalizers",
+                table.slot(number),
+                Header::forwarded_to(Address::NULL),
+            );
         }
     }
 

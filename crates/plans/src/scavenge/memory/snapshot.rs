@@ -8,11 +8,13 @@
 //! The leader writes it, in the collector's own memory (I1), and takes no lock: names of types are read without one.
 
 use core::fmt::{self, Write};
+use core::ops::Range;
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::{LineBuffer, Phase};
 use gleaner_mem::Address;
-use gleaner_mem::object_model::{Shape, TypeId};
+use gleaner_mem::header::Header;
+use gleaner_mem::object_model::{Shape, TypeId, WeakSlot};
 use gleaner_mem::root::Root;
 use gleaner_mem::slot::{SlotFormat, Wide};
 
@@ -239,15 +241,13 @@ impl<F: SlotFormat> Scavenge<F> {
         for number in 0..self.handles.prepare() {
             target(out, self.handles.slot(number as u32));
         }
-        out.line(format_args!("root objects that are ready to be finalized"));
-        self.weak.visit_roots(|slot| target(out, slot));
-        out.line(format_args!("root values of ephemerons whose keys live"));
-        let ephemerons = &self.weak.ephemerons.handles;
-        for number in 0..ephemerons.prepare() as u32 {
-            if ephemerons.load(number).as_object().is_some() {
-                target(out, ephemerons.second(number));
-            }
+        let finalizers = &self.weak.finalizers;
+        out.line(format_args!("root finalizers that wait"));
+        for number in 0..finalizers.table.count() {
+            target(out, finalizers.table.slot(number));
         }
+        out.line(format_args!("root finalizers that are ready"));
+        finalizers.visit_ready(|slot| target(out, slot));
     }
 
     fn write_root(&self, out: &mut Writer, root: Root<'_>) {
@@ -290,11 +290,36 @@ impl<F: SlotFormat> Scavenge<F> {
                 let _ = write!(out, " {:x}", referent.word());
             }
         };
-        // Weak slots keep nothing, so they are no edges; of an ephemeron that is one the value is not told, either.
         // SAFETY: the object was walked over.
-        let _ = unsafe { self.model.scan(header, object, &mut refers) };
+        if let Some(elements) = unsafe { self.model.scan(header, object, &mut refers) } {
+            self.kept_by_weak(header, object, elements, &mut refers);
+        }
         self.own_arraylets(found, &mut refers);
         out.line(format_args!(""));
+    }
+
+    /// Weak slots keep nothing, so they are no edges. An ephemeron keeps its value as long as its key lives, which it does
+    /// here unless it was cleared; and a finalizer that does not wait keeps its object.
+    fn kept_by_weak(
+        &self,
+        header: Header,
+        object: Address,
+        elements: Range<u32>,
+        refers: &mut dyn FnMut(Address),
+    ) {
+        if let Some(slot) = self.finalized(object) {
+            refers(slot);
+        }
+        // SAFETY: the object was walked over, and has these elements. Its slots hold valid values, in a stopped world.
+        unsafe {
+            self.model.scan_weak(header, object, elements, |weak| {
+                if let WeakSlot::Ephemeron { key, value } = weak
+                    && !F::load(key, self.model.base).is_null()
+                {
+                    refers(value);
+                }
+            });
+        }
     }
 
     /// Bytes of the arraylets that an array in pieces has to itself, and each slot of all that it has.

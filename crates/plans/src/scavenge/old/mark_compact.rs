@@ -100,6 +100,7 @@ impl<F: SlotFormat> Updating<'_, F> {
     fn object(&self, object: Address) {
         let target = self.new_address(object);
         let will_be_old = !self.heap.in_nursery(target);
+        // What is weak lives by now, or was cleared; so weak slots are as others.
         // SAFETY: a marked object; it is in one strip, so one worker updates it, and its type does not change.
         unsafe {
             let header = header::load(object, Ordering::Relaxed);
@@ -135,8 +136,6 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
     fn task(&self, _: &mut WorkerState, task: usize) {
         let heap = self.heap;
         match self.tasks.get(task) {
-            // What is weak lives by now, or was cleared; so weak slots are as others below.
-            Task::Finalizers => heap.weak.visit_all(|slot| self.root(Root::Value(slot))),
             Task::Strip(low, high) => {
                 for word in heap.bits().word_of(low)..heap.bits().word_of(high) {
                     heap.bits()

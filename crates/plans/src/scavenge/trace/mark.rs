@@ -17,7 +17,7 @@ use gleaner_spaces::precise::large_objects::{Fate, Generation};
 use gleaner_spaces::precise::tenured::BlockBuffer;
 
 use crate::scavenge::memory::release::release;
-use crate::scavenge::roots::{Task, Tasks};
+use crate::scavenge::roots::Tasks;
 use crate::scavenge::trace::{Item, Trace, WorkerState, scan_item};
 use crate::scavenge::waiting::{Keys, Nothing, Watch};
 use crate::scavenge::walk::Edge;
@@ -125,11 +125,8 @@ impl<F: SlotFormat, W: Watch> HeapTrace for Marking<'_, F, W> {
 
 impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
     fn task(&self, local: &mut WorkerState, task: usize) {
-        let mut visit = |root: Root<'_>| self.root(local, root);
-        match self.roots.get(task) {
-            Task::Finalizers => self.heap.weak.visit_roots(|slot| visit(Root::Value(slot))),
-            other => self.heap.visit_roots(other, visit),
-        }
+        let task = self.roots.get(task);
+        self.heap.visit_roots(task, |root| self.root(local, root));
     }
 
     #[inline]

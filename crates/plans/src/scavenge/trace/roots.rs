@@ -15,15 +15,18 @@ use crate::scavenge::handles::{self, TASK_HANDLES};
 use crate::scavenge::heap_roots::TASK_SLOTS;
 use crate::scavenge::mutator::Mutator;
 use crate::scavenge::mutator_list::{MutatorList, Stopped};
+use crate::scavenge::weak::finalizer_table::TASK_FINALIZERS;
 
 /// Bytes of a space that are one task.
 pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
 
-/// The tasks: a mutator each, the ready finalizers, pieces of the handle table and of the heap's root ranges, parts of
-/// its root visitor, strips of regions, strips of large objects and of the space of arraylets.
+/// The tasks: a mutator each, the ready finalizers, pieces of the tables of handles and of waiting finalizers and of the
+/// heap's root ranges, parts of its root visitor, strips of regions, strips of large objects and of the space of arraylets.
 pub struct Tasks<'a> {
     mutators: Stopped<'a>,
     handles: usize,
+    /// Finalizers that wait.
+    finalizers: usize,
     /// Slots of root ranges.
     root_slots: usize,
     /// Parts of the heap's root visitor.
@@ -42,10 +45,12 @@ pub struct Tasks<'a> {
 pub enum Task<'a> {
     /// The roots of a mutator.
     Mutator(&'a Mutator),
-    /// Objects that wait to be finalized.
-    Finalizers,
+    /// The lists of ready finalizers.
+    ReadyFinalizers,
     /// Handles of these numbers.
     Handles(Range<u32>),
+    /// Waiting finalizers of these numbers.
+    Finalizers(Range<usize>),
     /// Slots of root ranges with these numbers.
     RootSlots(Range<usize>),
     /// The part of the heap's root visitor with this number.
@@ -72,6 +77,7 @@ impl<'a> Tasks<'a> {
         Tasks {
             mutators: mutators.stopped(world),
             handles: heap.handles.prepare(),
+            finalizers: heap.weak.finalizers.table.count(),
             root_slots,
             root_parts,
             ranges: [(Address::NULL, Address::NULL); MOST_REGIONS],
@@ -115,6 +121,10 @@ impl<'a> Tasks<'a> {
         self.handles.div_ceil(TASK_HANDLES)
     }
 
+    fn finalizer_tasks(&self) -> usize {
+        self.finalizers.div_ceil(TASK_FINALIZERS)
+    }
+
     fn slot_tasks(&self) -> usize {
         self.root_slots.div_ceil(TASK_SLOTS)
     }
@@ -122,7 +132,8 @@ impl<'a> Tasks<'a> {
     /// How many there are.
     pub fn count(&self) -> usize {
         let strips: usize = self.ranges().iter().map(|&range| Self::strips(range)).sum();
-        let heap_wide = self.handle_tasks() + self.slot_tasks() + self.root_parts;
+        let heap_wide =
+            self.handle_tasks() + self.finalizer_tasks() + self.slot_tasks() + self.root_parts;
         self.mutators.len() + 1 + heap_wide + strips + self.large + self.arraylets
     }
 
@@ -132,13 +143,17 @@ impl<'a> Tasks<'a> {
             return Task::Mutator(mutator);
         }
         if task == self.mutators.len() {
-            return Task::Finalizers;
+            return Task::ReadyFinalizers;
         }
         let mut task = task - self.mutators.len() - 1;
         if task < self.handle_tasks() {
             return Task::Handles(handles::chunk(task, self.handles));
         }
         task -= self.handle_tasks();
+        if task < self.finalizer_tasks() {
+            return Task::Finalizers(piece(task, TASK_FINALIZERS, self.finalizers));
+        }
+        task -= self.finalizer_tasks();
         if task < self.slot_tasks() {
             return Task::RootSlots(piece(task, TASK_SLOTS, self.root_slots));
         }
@@ -170,7 +185,7 @@ fn piece(task: usize, size: usize, all: usize) -> Range<usize> {
 }
 
 impl<F: SlotFormat> Scavenge<F> {
-    /// Visits the roots of a task; `Finalizers` and strips have none here.
+    /// Visits the roots of a task; strips have none.
     pub(in crate::scavenge) fn visit_roots(&self, task: Task<'_>, mut visit: impl FnMut(Root<'_>)) {
         match task {
             // SAFETY: a task is made of a mutator that does not run, and the root visitor is set by the holder of `collecting`,
@@ -179,9 +194,17 @@ impl<F: SlotFormat> Scavenge<F> {
             Task::Handles(numbers) => {
                 numbers.for_each(|number| visit(Root::Value(self.handles.slot(number))))
             }
+            Task::ReadyFinalizers => {
+                let finalizers = &self.weak.finalizers;
+                finalizers.visit_ready(|slot| visit(Root::Value(slot)));
+            }
+            Task::Finalizers(numbers) => {
+                let table = &self.weak.finalizers.table;
+                numbers.for_each(|number| visit(Root::Value(table.slot(number))))
+            }
             Task::RootSlots(numbers) => self.heap_roots.visit_slots(numbers, visit),
             Task::RootPart(part) => self.heap_roots.visit_part(part, visit),
-            Task::Finalizers | Task::Strip(..) | Task::Large(_) | Task::Arraylets(_) => {}
+            Task::Strip(..) | Task::Large(_) | Task::Arraylets(_) => {}
         }
     }
 }

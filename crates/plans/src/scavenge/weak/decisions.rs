@@ -3,6 +3,7 @@
 use gleaner_mem::Address;
 
 use super::discovered::Entry;
+use super::finalizers::NewlyReady;
 use super::heap_trace::HeapTrace;
 use super::liveness::WeakTrace;
 use super::waiting::Waiting;
@@ -10,10 +11,6 @@ use super::{finalizing, objects};
 use crate::scavenge::trace::WorkerState;
 
 impl<T: HeapTrace> WeakTrace for T {
-    fn is_young(&self, object: Address) -> bool {
-        self.heap().is_young(object)
-    }
-
     fn look(&self, local: &mut WorkerState, entry: &Entry, waiting: Option<&Waiting>) {
         objects::look(self, local, entry, waiting);
     }
@@ -22,16 +19,12 @@ impl<T: HeapTrace> WeakTrace for T {
         objects::clear(self, local, entry);
     }
 
-    fn sort_out(&self) -> (Option<Address>, usize) {
+    fn sort_out(&self) -> NewlyReady {
         finalizing::sort_out(self)
     }
 
     fn revive(&self, local: &mut WorkerState, first: Option<Address>) {
         finalizing::revive(self, local, first);
-    }
-
-    fn announce(&self, first: Option<Address>) {
-        finalizing::announce(self.heap(), first);
     }
 
     fn settle_ephemerons(&self, local: &mut WorkerState, entry: &Entry) {

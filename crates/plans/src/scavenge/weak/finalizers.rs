@@ -1,9 +1,8 @@
 //! Finalizers as objects of the precise heap: each has an object, a value that it keeps, and an order.
 //!
-//! A finalizer waits in a list that is a root, the newest first, so a scavenge follows the young ones and stops at the
-//! first old one. Its slot for the object is a weak one of its type, so that all that updates references knows it; but
-//! a trace that reaches a waiting finalizer puts it into a list of its own, and decides about it after weak references
-//! were cleared (`finalizing`):
+//! A finalizer that waits is in a [table](super::finalizer_table) whose entries are roots. Its slot for the object is a
+//! weak one of its type, so that all that updates references knows it; but a trace that reaches a waiting finalizer goes
+//! by that slot. When weak references were cleared, the leader goes through the table (`finalizing`):
 //!
 //! - the object lives: the finalizer waits on;
 //! - it is dead, and the finalizer revives it: the object comes to life again with all that it reaches;
@@ -14,66 +13,61 @@
 //! back is an ordinary object.
 //!
 //! # Invariants
-//! - A finalizer's state says in which list it is: of those that wait, of the ready ones of its order, or none. Lists are
-//!   doubly linked through slots of the finalizers.
-//! - Mutators inside the gate change lists and states with the lock, and the leader in a stopped world, when no mutator
-//!   has it.
+//! - The last slot of a finalizer says what it is ([`Status`]). One that is ready is in the list of its order, linked by
+//!   that slot.
+//! - A waiting finalizer that was taken back leaves the table when it is next gone through. A ready one has an immediate in
+//!   place of its object from then on, and is skipped when its turn comes.
+//! - Mutators inside the gate change slots and lists with the lock, and the leader in a stopped world, when no mutator has
+//!   it.
 //! - Only of a waiting finalizer the slot for the object is weak.
 
-use gleaner_base::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering, RawLock};
+use gleaner_base::sync::{AtomicU64, AtomicUsize, Ordering, RawLock};
 use gleaner_mem::Address;
-use gleaner_mem::header::Header;
 use gleaner_mem::slot::Value;
 
-use super::discovered::Discovered;
+use super::finalizer_table::FinalizerTable;
 
 /// How many orders there are.
 pub const ORDERS: usize = 8;
 
-/// What a finalizer is, as one word: its order in the highest byte, its status in the next, and below its number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct State(pub(super) u64);
-
+/// What a finalizer is, as its last slot says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Status {
-    /// In no list.
-    Free = 0,
-    Waiting = 1,
-    Ready = 2,
+    /// Its object was not found dead yet.
+    Waiting {
+        /// From 0 to 7.
+        order: usize,
+        /// Whether its object comes to life again.
+        revives: bool,
+    },
+    /// It is to be handed out, and then this one of the same order.
+    Ready(Option<Address>),
+    /// It was handed out or taken back.
+    Free,
 }
 
-const NUMBER_BITS: u32 = 47;
-const REVIVES: u64 = 1 << NUMBER_BITS;
+const FREE: i64 = 2 * ORDERS as i64;
 
-impl State {
-    pub(super) fn waiting(order: usize, revives: bool, number: u64) -> State {
-        let revives = if revives { REVIVES } else { 0 };
-        State((order as u64) << 56 | revives | number & (REVIVES - 1)).with(Status::Waiting)
-    }
-
-    pub(super) fn with(self, status: Status) -> State {
-        State(self.0 & !(0xff << 48) | (status as u64) << 48)
-    }
-
-    pub(super) fn status(self) -> Status {
-        match self.0 >> 48 & 0xff {
-            1 => Status::Waiting,
-            2 => Status::Ready,
-            _ => Status::Free,
+impl Status {
+    pub(super) fn value(self) -> Value {
+        match self {
+            Status::Waiting { order, revives } => {
+                Value::immediate(2 * order as i64 + i64::from(revives))
+            }
+            Status::Ready(next) => next.map_or(Value::NULL, Value::reference),
+            Status::Free => Value::immediate(FREE),
         }
     }
 
-    pub(super) fn order(self) -> usize {
-        (self.0 >> 56) as usize % ORDERS
-    }
-
-    pub(super) fn revives(self) -> bool {
-        self.0 & REVIVES != 0
-    }
-
-    /// How many were made before.
-    pub(super) fn number(self) -> u64 {
-        self.0 & (REVIVES - 1)
+    pub(super) fn of(value: Value) -> Status {
+        match value.as_immediate() {
+            None => Status::Ready(value.as_object()),
+            Some(FREE) => Status::Free,
+            Some(waiting) => Status::Waiting {
+                order: waiting as usize / 2 % ORDERS,
+                revives: waiting % 2 == 1,
+            },
+        }
     }
 }
 
@@ -92,7 +86,7 @@ impl End {
     }
 }
 
-/// The ends of a doubly linked list.
+/// The ends of a list.
 #[derive(Default)]
 pub(super) struct List {
     pub(super) first: End,
@@ -100,43 +94,45 @@ pub(super) struct List {
 }
 
 /// The finalizers of one heap.
-#[derive(Default)]
 pub struct Finalizers {
-    /// The type of finalizers, or 0 if there is none yet. Release partners Acquire.
-    pub(super) id: AtomicU32,
-    /// Waiting ones that the trace has reached.
-    pub discovered: Discovered,
-    /// Nobody asks for the last of these, and it is no root: a trace that began there, too, would find the others in no
-    /// order.
-    pub(super) waiting: List,
+    /// Those that wait.
+    pub table: FinalizerTable,
     pub(super) ready: [List; ORDERS],
-    /// How many are ready, of these and of those beside the heap.
-    pub ready_count: AtomicUsize,
-    /// How many were made.
-    pub(super) made: AtomicU64,
+    /// How many are ready and were not taken back.
+    pub(super) ready_count: AtomicUsize,
     pub(super) lock: RawLock,
 }
 
 impl Finalizers {
-    /// Visits the slots that are roots, all wide.
-    pub fn visit_roots(&self, mut visit: impl FnMut(Address)) {
-        visit(Address::of(&raw const self.waiting.first.0));
+    /// None yet, and `most` at most at a time; `None` when the system gives no memory.
+    pub fn new(most: usize) -> Option<Finalizers> {
+        Some(Finalizers {
+            table: FinalizerTable::new(most)?,
+            ready: Default::default(),
+            ready_count: AtomicUsize::new(0),
+            lock: RawLock::new(),
+        })
+    }
+
+    /// How many are ready.
+    pub fn ready_count(&self) -> usize {
+        self.ready_count.load(Ordering::Relaxed)
+    }
+
+    /// Visits the slots that are roots beside those of the table, all wide.
+    pub fn visit_ready(&self, mut visit: impl FnMut(Address)) {
         for list in &self.ready {
             visit(Address::of(&raw const list.first.0));
             visit(Address::of(&raw const list.last.0));
         }
     }
+}
 
-    /// Whether an object with this header is a finalizer.
-    pub(super) fn is_finalizer(&self, header: Header) -> bool {
-        header.type_id().get() == self.id.load(Ordering::Acquire) && !header.type_id().is_filler()
-    }
-
-    pub(super) fn list(&self, state: State) -> Option<&List> {
-        match state.status() {
-            Status::Free => None,
-            Status::Waiting => Some(&self.waiting),
-            Status::Ready => Some(&self.ready[state.order()]),
-        }
-    }
+/// What has become ready in a collection: the first finalizer of each order, from which the lists lead on.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct NewlyReady {
+    /// By order.
+    pub(super) firsts: [Option<Address>; ORDERS],
+    /// How many, of all orders.
+    pub(super) count: usize,
 }

@@ -3,8 +3,8 @@
 use gleaner_mem::Address;
 
 use super::discovered::Entry;
+use super::finalizers::NewlyReady;
 use super::waiting::Waiting;
-use crate::scavenge::handles::{Handles, TASK_HANDLES};
 use crate::scavenge::trace::{Trace, WorkerState};
 
 /// What a trace knows of objects.
@@ -19,19 +19,15 @@ pub trait Liveness: Trace {
 
 /// What a trace does with what is weak, whatever slots its heap has.
 pub trait WeakTrace: Liveness {
-    /// Whether an object is young, where it is from now on.
-    fn is_young(&self, object: Address) -> bool;
     /// Makes the values of an entry's ephemerons live as far as their keys do; the others wait, if there is a table for
     /// that.
     fn look(&self, local: &mut WorkerState, entry: &Entry, waiting: Option<&Waiting>);
     /// Clears the weak slots of an entry whose referents do not live, and updates the others.
     fn clear(&self, local: &mut WorkerState, entry: &Entry);
-    /// Leader, between phases: what of the finalizers that were reached becomes ready: the first of a list, and how many.
-    fn sort_out(&self) -> (Option<Address>, usize);
-    /// Makes the objects live that such finalizers revive.
+    /// Leader, between phases: what of the waiting finalizers becomes ready.
+    fn sort_out(&self) -> NewlyReady;
+    /// Makes the objects live that such finalizers revive, from the first of their order on.
     fn revive(&self, local: &mut WorkerState, first: Option<Address>);
-    /// Leader, between phases: they are handed out from now on.
-    fn announce(&self, first: Option<Address>);
     /// Clears the ephemerons of an entry whose keys do not live, and updates the others.
     fn settle_ephemerons(&self, local: &mut WorkerState, entry: &Entry);
 }
@@ -64,16 +60,4 @@ pub fn keep<L: Liveness + ?Sized>(trace: &L, local: &mut WorkerState, value: Add
         trace.keep(local, value);
         local.weak.kept = true;
     }
-}
-
-/// Whether the trace goes by a chunk of a table: nothing in it is young, and old objects live.
-pub fn goes_by(trace: &dyn Liveness, table: &Handles, chunk: usize) -> bool {
-    !trace.is_full() && !table.is_young(chunk)
-}
-
-/// How many tasks a table of `count` handles is, a chunk each: none if the trace goes by all.
-pub fn tasks_of(trace: &dyn Liveness, table: &Handles, count: usize) -> usize {
-    let chunks = count.div_ceil(TASK_HANDLES);
-    let all_old = (0..chunks).all(|chunk| goes_by(trace, table, chunk));
-    if all_old { 0 } else { chunks }
 }

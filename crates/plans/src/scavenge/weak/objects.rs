@@ -31,7 +31,7 @@ pub fn discover(
     mut strong: impl FnMut(&mut WorkerState, Address),
 ) {
     let heap = trace.heap();
-    match finalizing::discover(heap, local, object) {
+    match finalizing::discover(heap, object) {
         Discovery::Other => {}
         Discovery::Waiting => return,
         Discovery::Strong(slot) => return strong(local, slot),

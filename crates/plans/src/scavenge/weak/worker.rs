@@ -12,8 +12,6 @@ pub struct WeakState {
     pub weak_looks: u64,
     /// The objects with weak slots that it has reached.
     pub discovered: Filling,
-    /// The waiting finalizers that it has reached.
-    pub finalizers: Filling,
     /// How many ephemerons the objects have.
     pub ephemerons: usize,
     /// Entries that it has taken of the table of ephemerons that wait (`waiting`).
@@ -30,7 +28,6 @@ impl WeakState {
         looks: 0,
         weak_looks: 0,
         discovered: Filling::NONE,
-        finalizers: Filling::NONE,
         ephemerons: 0,
         numbers: 0..0,
         found: 0,

@@ -1,7 +1,6 @@
-//! Handles: slots that live until they are dropped, by any thread. What the collector makes of them is its business:
-//! global handles are roots, weak references, ephemerons and finalizers are not ([`weak`](crate::scavenge::weak)).
+//! Handles: root slots that live until they are dropped, by any thread.
 //!
-//! A table with one slot or two for each handle, reserved for the most there can be. Free slots form a list through
+//! A table with a slot for each handle, reserved for the most there can be. Free slots form a list through
 //! their values, which are immediates and so no roots. A handle may be dropped at any time, also while the world is
 //! stopped: its number then goes to a list of its own, and the slot is freed when no other is free, or when the
 //! collector comes. Collections look at all slots up to the highest that was handed out. Where that one is free again, and
@@ -32,7 +31,7 @@ use gleaner_mem::slot::{SlotFormat, Value, Wide};
 
 /// How many handles a table can have in a large heap.
 pub const MOST_HANDLES: usize = model_size(1 << 22, 3);
-/// Handles of one task, of roots or of ephemerons: a chunk.
+/// Handles of one root task: a chunk.
 pub const TASK_HANDLES: usize = 4096;
 
 const NONE: u32 = u32::MAX;
@@ -60,12 +59,12 @@ struct Lists {
 }
 
 impl Lists {
-    /// A handle that was never used, of `width` slots; `None` when the table is full, or the system gives no memory.
-    fn take_fresh(&mut self, width: usize) -> Option<u32> {
+    /// A handle that was never used; `None` when the table is full, or the system gives no memory.
+    fn take_fresh(&mut self) -> Option<u32> {
         let wanted = self.fresh as usize + 1;
         let [slots, next] = &mut self.memory;
-        let fits = slots.grow_to(wanted * width * SLOT_BYTES)
-            && next.grow_to(wanted * size_of::<AtomicU32>());
+        let fits =
+            slots.grow_to(wanted * SLOT_BYTES) && next.grow_to(wanted * size_of::<AtomicU32>());
         self.fresh += u32::from(fits);
         self.ends_free &= !fits;
         fits.then_some(self.fresh - 1)
@@ -75,14 +74,11 @@ impl Lists {
 /// The table.
 pub struct Handles {
     slots: NonNull<AtomicU64>,
-    /// Slots of each handle.
-    width: usize,
     /// How many handles there can be.
     most: usize,
     /// For each chunk, whether a handle in it may refer to a young object.
     young: Box<[AtomicBool]>,
-    /// `[i]`: the next number in the list of dropped ones after i, written by the thread that drops i; before that, in
-    /// a list of the table's user.
+    /// `[i]`: the next number in the list of dropped ones after i, written by the thread that drops i.
     next: NonNull<AtomicU32>,
     /// The number dropped last. Pushed to by compare-and-swap (Release), emptied by a swap (Acquire).
     dropped: AtomicU32,
@@ -98,26 +94,24 @@ unsafe impl Sync for Handles {}
 unsafe impl Send for Handles {}
 
 impl Handles {
-    /// No handles, and `most` at most, of `width` slots each; `None` when the system gives no memory.
-    pub fn new(width: usize, most: usize) -> Option<Handles> {
+    /// No handles, and `most` at most; `None` when the system gives no memory.
+    pub fn new(most: usize) -> Option<Handles> {
         let mut memory = [
-            Growing::new(most * width * SLOT_BYTES)?,
+            Growing::new(most * SLOT_BYTES)?,
             Growing::new(most * size_of::<AtomicU32>())?,
         ];
         let slots = memory[0].start().cast::<AtomicU64>();
         let next = memory[1].start().cast::<AtomicU32>();
         if model_size(0, 1) == 1 {
             assert!(memory.iter_mut().all(|memory| memory.grow_to(1)));
-            // SAFETY: below `most * width`: a model's few slots lie in the step that was committed. Outside of models
-            // zeroed memory is what is written here.
-            (0..most * width)
-                .for_each(|index| unsafe { slots.add(index).write(AtomicU64::new(0)) });
+            // SAFETY: below `most`: a model's few slots lie in the step that was committed. Outside of models zeroed
+            // memory is what is written here.
+            (0..most).for_each(|index| unsafe { slots.add(index).write(AtomicU64::new(0)) });
             // SAFETY: below `most`: a model's few numbers lie in the step that was committed.
             (0..most).for_each(|index| unsafe { next.add(index).write(AtomicU32::new(0)) });
         }
         Some(Handles {
             slots,
-            width,
             most,
             young: (0..most.div_ceil(TASK_HANDLES))
                 .map(|_| AtomicBool::new(false))
@@ -135,20 +129,13 @@ impl Handles {
         })
     }
 
-    /// The first slot of a handle, wide in every heap. It holds an immediate exactly while the handle is free.
+    /// The slot of a handle, wide in every heap.
     pub fn slot(&self, number: u32) -> Address {
-        Address::of(self.slots.as_ptr()).add(number as usize * SLOT_BYTES * self.width)
+        Address::of(self.slots.as_ptr()).add(number as usize * SLOT_BYTES)
     }
 
-    /// The second slot of a handle of two.
-    pub fn second(&self, number: u32) -> Address {
-        debug_assert_eq!(self.width, 2);
-        self.slot(number).add(SLOT_BYTES)
-    }
-
-    /// A mutator inside the gate: a new handle to these values; `None` when there are as many as there can be.
-    pub fn create(&self, values: &[Value]) -> Option<u32> {
-        debug_assert_eq!(values.len(), self.width);
+    /// A mutator inside the gate: a new handle to a value; `None` when there are as many as there can be.
+    pub fn create(&self, value: Value) -> Option<u32> {
         self.lock.lock();
         let number = self.with_lists(|lists| {
             if lists.free == NONE {
@@ -163,23 +150,13 @@ impl Handles {
                     .map_or(NONE, |next| next as u32);
                 Some(number)
             } else if (lists.fresh as usize) < self.most {
-                lists.take_fresh(self.width)
+                lists.take_fresh()
             } else {
                 None
             }
         });
         if let Some(number) = number {
-            self.set_young(number as usize / TASK_HANDLES, true);
-            for (index, &value) in values.iter().enumerate() {
-                // SAFETY: `number` is below `most` and `values` has a value for each slot of a handle.
-                unsafe {
-                    Wide::store(
-                        self.slot(number).add(index * SLOT_BYTES),
-                        Address::NULL,
-                        value,
-                    )
-                };
-            }
+            self.put(number, value);
         }
         self.lock.unlock();
         number
@@ -190,16 +167,15 @@ impl Handles {
         self.young[chunk].load(Ordering::Relaxed)
     }
 
-    /// A mutator that made or set a handle, or the worker that goes through the chunk: whether a handle there refers to a young object
-    /// from now on.
+    /// A mutator that made or set a handle, or the worker that goes through the chunk: whether a handle there refers to a
+    /// young object from now on.
     pub fn set_young(&self, chunk: usize, young: bool) {
         self.young[chunk].store(young, Ordering::Relaxed);
     }
 
     /// Anyone, at any time: the handle is not used again.
     pub fn discard(&self, number: u32) {
-        // SAFETY: the number of a handle is below `most`; zeroed memory is an atomic.
-        let next = unsafe { self.next.add(number as usize).as_ref() };
+        let next = self.next(number);
         let mut first = self.dropped.load(Ordering::Relaxed);
         loop {
             next.store(first, Ordering::Relaxed);
@@ -215,16 +191,9 @@ impl Handles {
         }
     }
 
-    /// The handle after this one, in a list of the table's user. A handle in such a list is not dropped.
-    pub fn next(&self, number: u32) -> u32 {
+    fn next(&self, number: u32) -> &AtomicU32 {
         // SAFETY: the number of a handle is below `most`; zeroed memory is an atomic.
-        unsafe { self.next.add(number as usize).as_ref() }.load(Ordering::Relaxed)
-    }
-
-    /// Sets the handle after this one.
-    pub fn set_next(&self, number: u32, next: u32) {
-        // SAFETY: the number of a handle is below `most`; zeroed memory is an atomic.
-        unsafe { self.next.add(number as usize).as_ref() }.store(next, Ordering::Relaxed);
+        unsafe { self.next.add(number as usize).as_ref() }
     }
 
     /// Collector, in a stopped world: frees what was dropped, and says how many slots to look at.
@@ -246,16 +215,16 @@ impl Handles {
     fn lower(&self, lists: &mut Lists) {
         let mut number = lists.free;
         while number != NONE {
-            self.set_next(number, FREE);
+            self.next(number).store(FREE, Ordering::Relaxed);
             let next = self.load(number).as_immediate();
             number = next.map_or(NONE, |next| next as u32);
         }
-        let is_free = |&number: &u32| self.next(number) == FREE;
+        let is_free = |&number: &u32| self.next(number).load(Ordering::Relaxed) == FREE;
         let in_use = (0..lists.fresh).rev().find(|number| !is_free(number));
         let end = in_use.map_or(0, |number| number + 1);
         (lists.free, lists.free_count) = (NONE, 0);
         for number in (0..lists.fresh).rev().filter(is_free) {
-            self.set_next(number, NONE);
+            self.next(number).store(NONE, Ordering::Relaxed);
             if number < end {
                 self.store(number, Value::immediate(i64::from(lists.free)));
                 lists.free = number;
@@ -269,9 +238,7 @@ impl Handles {
     fn free_dropped(&self, lists: &mut Lists) {
         let mut number = self.dropped.swap(NONE, Ordering::Acquire);
         while number != NONE {
-            // SAFETY: numbers in the list were handed out by `create`, so they are below `most`; zeroed memory is an
-            // atomic.
-            let next = unsafe { self.next.add(number as usize).as_ref() }.load(Ordering::Relaxed);
+            let next = self.next(number).load(Ordering::Relaxed);
             self.store(number, Value::immediate(i64::from(lists.free)));
             lists.free = number;
             lists.free_count += 1;
@@ -285,7 +252,7 @@ impl Handles {
         self.lists.with_mut(|lists| body(unsafe { &mut *lists }))
     }
 
-    /// What the first slot of a handle holds.
+    /// What a handle holds: an immediate exactly while it is free, but for those that a program puts there.
     pub fn load(&self, number: u32) -> Value {
         // SAFETY: the number of a handle is below `most`, so its slot is in the mapping.
         unsafe { Wide::load(self.slot(number), Address::NULL) }
@@ -297,8 +264,7 @@ impl Handles {
         self.store(number, value);
     }
 
-    /// Sets the first slot of a handle.
-    pub fn store(&self, number: u32, value: Value) {
+    fn store(&self, number: u32, value: Value) {
         // SAFETY: the number of a handle is below `most`, so its slot is in the mapping.
         unsafe { Wide::store(self.slot(number), Address::NULL, value) };
     }
@@ -317,11 +283,9 @@ mod tests {
 
     #[test]
     fn dropped_handles_are_used_again_and_are_no_roots() {
-        let handles = Handles::new(1, 1 << 16).unwrap();
+        let handles = Handles::new(1 << 16).unwrap();
         let object = Value::reference(Address::new(0x100));
-        let numbers: Vec<u32> = (0..10)
-            .map(|_| handles.create(&[object]).unwrap())
-            .collect();
+        let numbers: Vec<u32> = (0..10).map(|_| handles.create(object).unwrap()).collect();
         assert_eq!(handles.prepare(), 10);
         numbers.iter().for_each(|&number| handles.discard(number));
         assert_eq!(handles.prepare(), 10);
@@ -330,17 +294,15 @@ mod tests {
                 .iter()
                 .all(|&number| handles.load(number).as_object().is_none())
         );
-        let mut again: Vec<u32> = (0..10)
-            .map(|_| handles.create(&[object]).unwrap())
-            .collect();
+        let mut again: Vec<u32> = (0..10).map(|_| handles.create(object).unwrap()).collect();
         again.sort_unstable();
         assert_eq!(again, numbers);
     }
 
     #[test]
     fn slots_above_the_highest_in_use_are_not_looked_at() {
-        let handles = Handles::new(1, 1 << 16).unwrap();
-        let create = || handles.create(&[Value::immediate(7)]).unwrap();
+        let handles = Handles::new(1 << 16).unwrap();
+        let create = || handles.create(Value::immediate(7)).unwrap();
         let numbers: Vec<u32> = (0..20_000).map(|_| create()).collect();
         for &number in numbers.iter().rev().filter(|&&number| number != 12_345) {
             handles.discard(number);
@@ -357,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_handle_has_one_user_whatever_is_dropped_in_between() {
-        let handles = Handles::new(1, 1 << 16).unwrap();
+        let handles = Handles::new(1 << 16).unwrap();
         let mut used: Vec<(u32, u64)> = Vec::new();
         let mut seed = 1_u64;
         let mut random = |below: u64| {
@@ -369,7 +331,7 @@ mod tests {
             let wanted = random(12_000) as usize;
             while used.len() < wanted {
                 let bits = random(1 << 20) << 3 | random(2);
-                let number = handles.create(&[Value::from_bits(bits)]).unwrap();
+                let number = handles.create(Value::from_bits(bits)).unwrap();
                 used.push((number, bits));
             }
             while used.len() > wanted {
@@ -393,9 +355,9 @@ mod tests {
 
     #[test]
     fn threads_may_drop_at_the_same_time() {
-        let handles = Handles::new(1, 1 << 16).unwrap();
+        let handles = Handles::new(1 << 16).unwrap();
         let numbers: Vec<u32> = (0..4000)
-            .map(|_| handles.create(&[Value::NULL]).unwrap())
+            .map(|_| handles.create(Value::NULL).unwrap())
             .collect();
         std::thread::scope(|scope| {
             for part in numbers.chunks(1000) {
@@ -403,9 +365,9 @@ mod tests {
             }
         });
         for _ in 0..4000 {
-            assert!(handles.create(&[Value::NULL]).unwrap() < 4000);
+            assert!(handles.create(Value::NULL).unwrap() < 4000);
         }
-        assert_eq!(handles.create(&[Value::NULL]), Some(4000));
+        assert_eq!(handles.create(Value::NULL), Some(4000));
     }
 }
 
@@ -430,7 +392,7 @@ mod models {
 
     impl Shared {
         fn create(&self) -> Option<u32> {
-            let number = self.handles.create(&[object()])?;
+            let number = self.handles.create(object())?;
             // SAFETY: the handle is the caller's.
             let before = self.in_use[number as usize]
                 .with_mut(|in_use| core::mem::replace(unsafe { &mut *in_use }, true));
@@ -458,7 +420,7 @@ mod models {
         model.preemption_bound = Some(3);
         model.check(|| {
             let shared = Arc::new(Shared {
-                handles: Handles::new(1, MOST_HANDLES).unwrap(),
+                handles: Handles::new(MOST_HANDLES).unwrap(),
                 in_use: core::array::from_fn(|_| UnsafeCell::new(false)),
             });
             let all: Vec<u32> = (0..3).map(|_| shared.create().unwrap()).collect();
