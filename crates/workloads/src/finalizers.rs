@@ -7,11 +7,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gleaner::raw::Address;
-use gleaner::{Heap, Mutator, OutOfMemory};
+use gleaner::raw::{Address, Value};
+use gleaner::{Finalizing, Heap, Mutator, OutOfMemory};
 
 use super::mutators::Mutators;
-use super::objects::{Code, Record, Slots, address, frame, object, shared};
+use super::objects::{Code, Record, Slots, address, frame, object, shared, value};
 use super::random::{Random, scattered};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
@@ -146,10 +146,12 @@ impl<F: Code> Finalizers<F> {
             let resource = self.resource.fresh(mutator)?;
             self.resource.set_long(resource, 0, number);
             self.resource.set(mutator, resource, 0, object(content));
-            // SAFETY: fresh.
-            let added = unsafe { mutator.add_finalizer_raw(resource) };
-            added.expect("a heap can have more finalizers than this");
-            Ok(resource)
+            // It may move from now on.
+            content.set(value(resource));
+            let usual = Finalizing::default();
+            // SAFETY: just allocated, and what is needed afterwards is in the frame.
+            unsafe { mutator.finalizer_raw(resource, Value::NULL, usual) }?;
+            Ok(object(content))
         })
     }
 
@@ -160,7 +162,8 @@ impl<F: Code> Finalizers<F> {
         taken: &Taken,
         kept: Option<&std::cell::Cell<gleaner::raw::Value>>,
     ) -> Result<(), OutOfMemory> {
-        while let Some(resource) = mutator.next_finalizable_raw() {
+        while let Some((resource, _)) = mutator.next_finalizer_raw() {
+            let resource = address(resource);
             let number = self.resource.long(resource, 0);
             let content = self.resource.get(mutator, resource, 0);
             let whole = self.content.long(content, 0) == scattered(number);
