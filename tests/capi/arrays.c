@@ -460,6 +460,16 @@ static void begin_array(struct play *p, int which)
     make_model(p, which, 0, length, 0);
 }
 
+/* An array loses the elements behind a boundary, or near one. */
+static void shrink_array(struct play *p, int which)
+{
+    enum kind kind = (enum kind)(which / EACH);
+    uint32_t length = near_a_boundary(p, kind, p->arrays[which].length);
+
+    gleaner_shrink(p->m, array_of(p, which), length);
+    p->arrays[which].length = length;
+}
+
 static void one_step(struct play *p)
 {
     int which = (int)below(ARRAYS);
@@ -473,6 +483,9 @@ static void one_step(struct play *p)
         return;
     case 2:
         kinds[which / EACH].check(p, which);
+        return;
+    case 3:
+        shrink_array(p, which);
         return;
     default:
         kinds[which / EACH].step(p, which, (enum way)below(WAYS));

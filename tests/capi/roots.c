@@ -291,8 +291,7 @@ static void arrays_shrink(bool compressed)
             lengths[i] -= lengths[i] / 3;
             if (round == 4)
                 lengths[i] = i % 2;
-            CHECK(gleaner_shrink(s.m, gleaner_object(frame.values[i]),
-                                 lengths[i]));
+            gleaner_shrink(s.m, gleaner_object(frame.values[i]), lengths[i]);
         }
         CHECK(gleaner_used(s.heap) == used); /* it does not collect */
         gleaner_collect(s.m, round % 2 == 1);
@@ -310,7 +309,7 @@ static void arrays_shrink(bool compressed)
            allocation looks at the one behind it. */
         frame.values[0] = gleaner_reference(gleaner_allocate_array(
             s.m, whole, 1 + i, s.m->slot_bytes));
-        CHECK(gleaner_shrink(s.m, gleaner_object(frame.values[0]), i / 2));
+        gleaner_shrink(s.m, gleaner_object(frame.values[0]), i / 2);
         frame.values[1] = new_node(&s, i);
         CHECK(gleaner_length(gleaner_object(frame.values[0])) == i / 2);
     }
@@ -322,14 +321,46 @@ static void arrays_shrink(bool compressed)
     tear_down(&s);
 }
 
-static void only_arrays_in_one_piece_shrink(bool compressed)
+/* An array that may lie in pieces, young and old. A scavenge finds what it lost. */
+static void long_arrays_shrink(bool compressed)
 {
+    enum { LENGTH = 300000, LEFT = 70001 };
     struct stage s = set_up(compressed, 4 << 20);
-    void *array = gleaner_allocate_array(s.m, s.bytes, 100000, 1);
-    bool in_pieces = s.m->first_n < 100000;
+    bool in_pieces = s.m->first_n < LENGTH;
+    uint64_t header;
+    uint32_t i;
+    int old;
 
-    CHECK(gleaner_shrink(s.m, array, 10) == !in_pieces);
-    CHECK(gleaner_length(array) == (in_pieces ? 100000u : 10u));
+    GLEANER_FRAME(s.m, frame, 1);
+    for (old = 0; old < 2; old++) {
+        void *array = gleaner_allocate_array(s.m, s.bytes, LENGTH, 1);
+        size_t used;
+
+        frame.values[0] = gleaner_reference(array);
+        for (i = 0; i < LENGTH; i++)
+            CHECK(gleaner_store_u8(s.m, gleaner_object(frame.values[0]), i,
+                                   (uint8_t)(i % 251 + 1)));
+        if (old)
+            gleaner_collect(s.m, true);
+        array = gleaner_object(frame.values[0]);
+        header = *(uint64_t *)array;
+        used = gleaner_used(s.heap);
+        gleaner_shrink(s.m, array, LEFT);
+        CHECK(gleaner_length(array) == LEFT && *(uint64_t *)array == header);
+        gleaner_collect(s.m, false);
+        array = gleaner_object(frame.values[0]);
+        if (in_pieces)
+            CHECK(gleaner_used(s.heap) + (LENGTH - LEFT) * 3 / 4 < used);
+        for (i = 0; i < LEFT; i++)
+            CHECK(gleaner_load_u8(s.m, array, i) == i % 251 + 1);
+        gleaner_shrink(s.m, array, 10);
+        gleaner_shrink(s.m, array, 0);
+        CHECK(gleaner_length(array) == 0);
+        frame.values[0] = 0;
+        gleaner_collect(s.m, true);
+        CHECK(gleaner_used(s.heap) == 0);
+    }
+    GLEANER_LEAVE(s.m, frame);
     tear_down(&s);
 }
 
@@ -352,7 +383,7 @@ static void what_a_large_array_loses_goes_back(bool compressed)
 
     gleaner_fill_u8(s.m, array, 0, BYTES, 1);
     CHECK(has_memory(array, BYTES / 2) && has_memory(array, BYTES / 4));
-    CHECK(gleaner_shrink(s.m, array, BYTES / 3));
+    gleaner_shrink(s.m, array, BYTES / 3);
     CHECK(!has_memory(array, BYTES / 2) && has_memory(array, BYTES / 4));
     CHECK(gleaner_load_u8(s.m, array, BYTES / 3 - 1) == 1);
     tear_down(&s);
@@ -523,7 +554,7 @@ int main(void)
         { "a constant that refers to what moves is found",
           a_constant_that_refers_to_what_moves_is_found },
         { "arrays shrink", arrays_shrink },
-        { "only arrays in one piece shrink", only_arrays_in_one_piece_shrink },
+        { "long arrays shrink", long_arrays_shrink },
         { "what a large array loses goes back",
           what_a_large_array_loses_goes_back },
         { "a header is as promised", a_header_is_as_promised },

@@ -857,18 +857,18 @@ uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
 /* ---- arrays that shrink -------------------------------------------------- */
 
 /* Makes an array, or an object of a type with a tail, have only its first
-   `length` elements. The object stays where it is, and the call does not collect.
-   The other elements are gone: collections make use of their memory, and pages of
-   a large array are given back to the system, but count as used until the array
-   dies.
+   `length` elements. The object stays where it is, and so does each element that
+   remains; the call does not collect. The other elements are gone: collections
+   make use of their memory, and pages of a large array are given back to the
+   system, but count as used until the array dies. An array in pieces (option
+   `arrays`) stays one, however short it is; the arraylets that it had to itself
+   are free, those that it shared live as long as other arrays have them.
 
-   The answer is false if the array lies in pieces (option `arrays`); it has its
-   length still. Register a type whose arrays lie in one piece if they are to
-   shrink. A length that is larger, an object that has no length, and an open
-   window end the process with a message.
+   A length that is larger, an object that has no length, and an open window end
+   the process with a message.
 
    No cursor shows the elements that go, and no other thread uses them. */
-bool gleaner_shrink(gleaner_mutator *mutator, void *array, uint32_t length);
+void gleaner_shrink(gleaner_mutator *mutator, void *array, uint32_t length);
 
 /* ---- user data of types -------------------------------------------------- */
 

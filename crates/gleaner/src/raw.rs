@@ -249,7 +249,8 @@ impl Mutator {
     /// `object` is a valid reference to an array.
     #[inline(always)]
     pub unsafe fn length_raw(&self, object: Address) -> u32 {
-        // SAFETY: an array lies at `object`, as the caller promises, and its length never changes.
+        // SAFETY: an array lies at `object`, as the caller promises. Its length changes when it shrinks: another thread finds
+        // either.
         unsafe { object.add(LENGTH).ptr::<u32>().read() }
     }
 

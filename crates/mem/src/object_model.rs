@@ -20,7 +20,7 @@ pub use crate::object_layout::{
     tailed_bytes, whole_granules,
 };
 use crate::slot::SlotFormat;
-use crate::spine::Pieces;
+use crate::spine::{Beyond, Pieces};
 pub use crate::traced::{Size, SizeFunction, Trace, TraceFunction, Visitor};
 use crate::types::{GAP, PRIMITIVES, REFERENCES, Record, STRUCTURE, TAILED, TRACED, Traced, WEAK};
 pub use crate::types::{
@@ -128,7 +128,8 @@ impl<F: SlotFormat> ObjectModel<F> {
             // SAFETY: the record says that the object is an array.
             let length = unsafe { self.length(object) };
             if header.is_spine() {
-                return self.pieces.spine_bytes((length as usize) << record.log2);
+                // SAFETY: a spine of this heap, as its header says, which has as many bytes of elements.
+                return unsafe { self.pieces.size(object, (length as usize) << record.log2) };
             }
             array_bytes(length, u32::from(record.log2))
         } else {
@@ -155,14 +156,26 @@ impl<F: SlotFormat> ObjectModel<F> {
     /// As for [`ObjectModel::size`], and the object is a spine of references.
     unsafe fn spine_slots(&self, record: &Record, object: Address) -> [(Address, usize); 2] {
         let pieces = &self.pieces;
-        // SAFETY: a spine is an array.
-        let bytes = unsafe { pieces.bytes_of(object, u32::from(record.log2)) };
-        let remainder = (
-            pieces.remainder(object, bytes),
-            pieces.remainder_bytes(bytes) / F::BYTES,
-        );
-        let first = (element(object, 0, F::BYTES), pieces.first_n / F::BYTES);
-        [first, remainder]
+        // SAFETY: a spine is an array, and this one's pointer leads to its remainder since it lies here.
+        let (bytes, (remainder, rest)) = unsafe {
+            let bytes = pieces.bytes_of(object, u32::from(record.log2));
+            (bytes, pieces.remainder_of(object, bytes))
+        };
+        let near = bytes.min(pieces.first_n);
+        let first = (element(object, 0, F::BYTES), near / F::BYTES);
+        [first, (remainder, rest / F::BYTES)]
+    }
+
+    /// What lies beyond the first N bytes of a spine.
+    ///
+    /// # Safety
+    /// As for [`ObjectModel::spine_elements`].
+    pub unsafe fn beyond(&self, header: Header, object: Address) -> Beyond {
+        // SAFETY: a spine with this header lies there, as asked.
+        unsafe {
+            let (bytes, _) = self.spine_elements(header, object);
+            self.pieces.beyond(object, bytes)
+        }
     }
 
     /// What an object that was moved bit by bit needs besides.

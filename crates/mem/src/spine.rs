@@ -12,6 +12,10 @@
 //! element beyond N is reached in the same way. The length is that of the whole array. An array of up to N bytes lies in
 //! one piece, and so does one of a type that is excluded, or pinned: the header says what an array is.
 //!
+//! An array that shrinks stays where it is, and stays a spine, though it may have no more than N bytes then. Elements never
+//! move to another piece: where the last ones do not fill the arraylet in which they lie, there is no remainder, and the
+//! last pointer leads to that arraylet.
+//!
 //! Pointers are as wide as slots. Their low bit is the taint: what the pointer leads to may not be written, since it is
 //! shared, or is the zero arraylet, for which all of it is zero. So a store tests one bit.
 //!
@@ -24,7 +28,8 @@
 //! ```
 //!
 //! # Invariants
-//! - A pointer is that of the zero arraylet, of a live arraylet, or of the spine's own remainder.
+//! - A pointer is that of the zero arraylet, of a live arraylet, or of the spine's own remainder. All spines lie below the
+//!   zero arraylet, and all other arraylets above it: so the last pointer says whether there is a remainder.
 //! - Who moves a spine sets the pointer to its remainder ([`Pieces::moved`]).
 //! - Mutators race for pointers by compare-and-swap, from tainted to untainted or to another tainted one; all other changes
 //!   are made while no other mutator runs.
@@ -88,6 +93,15 @@ pub struct Part {
     pub within: usize,
 }
 
+/// What lies beyond the first N bytes of an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beyond {
+    /// How many pointers of the spine lead to arraylets, the zero arraylet among them.
+    pub arraylets: usize,
+    /// Bytes of the remainder.
+    pub remainder: usize,
+}
+
 impl Pieces {
     /// Where no array is cut.
     pub const WHOLE: Pieces = Pieces {
@@ -147,45 +161,110 @@ impl Pieces {
         1 << self.arraylet_shift
     }
 
-    /// How many pointers the spine of an array with `bytes` bytes of elements has, which are more than N.
+    /// How many pointers the spine of an array with `bytes` bytes of elements has.
     pub const fn pointers(&self, bytes: usize) -> usize {
-        (bytes - self.first_n).div_ceil(self.arraylet_bytes())
+        bytes
+            .saturating_sub(self.first_n)
+            .div_ceil(self.arraylet_bytes())
     }
 
-    /// How many of them lead to arraylets.
+    /// How many arraylets such an array fills. [`Pieces::beyond`] says how many pointers lead to arraylets.
     pub const fn arraylets(&self, bytes: usize) -> usize {
-        (bytes - self.first_n) >> self.arraylet_shift
+        bytes.saturating_sub(self.first_n) >> self.arraylet_shift
     }
 
-    /// Bytes of the remainder.
+    /// Bytes of its elements that fill no arraylet.
     pub const fn remainder_bytes(&self, bytes: usize) -> usize {
-        (bytes - self.first_n) & (self.arraylet_bytes() - 1)
+        bytes.saturating_sub(self.first_n) & (self.arraylet_bytes() - 1)
     }
 
     /// Bytes of a spine without its remainder.
     const fn remainder_offset(&self, bytes: usize) -> usize {
-        whole_granules(ELEMENTS + self.first_n + (self.pointers(bytes) << self.pointer_shift))
+        let near = if bytes < self.first_n {
+            bytes
+        } else {
+            self.first_n
+        };
+        whole_granules(ELEMENTS + near + (self.pointers(bytes) << self.pointer_shift))
     }
 
-    /// The remainder of a spine.
+    /// Where the remainder of a new array lies. One that has shrunk has its remainder there, too, if it has one; but in
+    /// guard mode it lies where it was.
     pub const fn remainder(&self, spine: Address, bytes: usize) -> Address {
         if self.is_fenced() {
-            return self.start(spine, bytes);
+            return spine.add(ELEMENTS).sub(self.spine_bytes(bytes));
         }
         spine.add(self.remainder_offset(bytes))
     }
 
+    /// Bytes of the spine of a new array, without its fence, with `bytes` bytes of elements, which are more than N.
+    pub const fn spine_bytes(&self, bytes: usize) -> usize {
+        whole_granules(self.remainder_offset(bytes) + self.remainder_bytes(bytes))
+    }
+
+    /// What lies beyond the first N bytes of an array with `bytes` bytes of elements. The number says it, unless the array
+    /// has shrunk.
+    ///
+    /// # Safety
+    /// A spine of `bytes` bytes of elements lies there. Its pointer to the remainder may still lead to where the spine was
+    /// before it moved.
+    pub unsafe fn beyond(&self, spine: Address, bytes: usize) -> Beyond {
+        let (arraylets, remainder) = (self.arraylets(bytes), self.remainder_bytes(bytes));
+        // SAFETY: what fills no arraylet has a pointer, the last one of the spine.
+        if remainder > 0 && self.is_arraylet(unsafe { self.load(spine, arraylets) }) {
+            return Beyond {
+                arraylets: arraylets + 1,
+                remainder: 0,
+            };
+        }
+        Beyond {
+            arraylets,
+            remainder,
+        }
+    }
+
+    /// Whether a pointer leads to an arraylet, and not to a remainder.
+    const fn is_arraylet(&self, pointer: Pointer) -> bool {
+        pointer.0 >= self.zero.0 & !TAINT
+    }
+
+    /// Bytes of a spine without its fence.
+    ///
+    /// # Safety
+    /// As for [`Pieces::beyond`].
+    pub unsafe fn size(&self, spine: Address, bytes: usize) -> usize {
+        // SAFETY: a spine of `bytes` bytes of elements lies there, as asked.
+        let beyond = unsafe { self.beyond(spine, bytes) };
+        whole_granules(self.remainder_offset(bytes) + beyond.remainder)
+    }
+
     /// The lowest address of a spine.
-    pub const fn start(&self, spine: Address, bytes: usize) -> Address {
+    ///
+    /// # Safety
+    /// As for [`Pieces::beyond`].
+    pub unsafe fn start(&self, spine: Address, bytes: usize) -> Address {
         if self.is_fenced() {
-            return spine.add(ELEMENTS).sub(self.spine_bytes(bytes));
+            // SAFETY: a spine of `bytes` bytes of elements lies there, as asked.
+            return spine.add(ELEMENTS).sub(unsafe { self.size(spine, bytes) });
         }
         spine
     }
 
-    /// Bytes of the spine, without its fence, of an array with `bytes` bytes of elements, which are more than N.
-    pub const fn spine_bytes(&self, bytes: usize) -> usize {
-        whole_granules(self.remainder_offset(bytes) + self.remainder_bytes(bytes))
+    /// Where the remainder of a spine lies, and its bytes: none if there is no remainder.
+    ///
+    /// # Safety
+    /// As for [`Pieces::beyond`], and the spine has its remainder where its pointer leads.
+    pub unsafe fn remainder_of(&self, spine: Address, bytes: usize) -> (Address, usize) {
+        // SAFETY: a spine of `bytes` bytes of elements lies there, as asked; a remainder has a pointer.
+        unsafe {
+            match self.beyond(spine, bytes) {
+                Beyond { remainder: 0, .. } => (spine, 0),
+                Beyond {
+                    arraylets,
+                    remainder,
+                } => (self.target(self.load(spine, arraylets)), remainder),
+            }
+        }
     }
 
     /// Where the byte at an offset beyond N lies.
@@ -338,7 +417,7 @@ impl Pieces {
     /// An array of such elements lies there.
     #[inline(always)]
     pub unsafe fn bytes_of(&self, array: Address, log2: u32) -> usize {
-        // SAFETY: an array lies there, as asked, and its length never changes.
+        // SAFETY: an array lies there, as asked.
         let length = unsafe { array.add(LENGTH).ptr::<u32>().read() };
         (length as usize) << log2
     }
@@ -353,8 +432,10 @@ impl Pieces {
             // SAFETY: the spine has a pointer for each of its arraylets, and nobody else knows it.
             unsafe { self.store(spine, number, self.zero) };
         }
-        // SAFETY: it is a spine of `bytes` bytes of elements now, which nobody else knows.
-        unsafe { self.moved(spine, bytes) };
+        if self.remainder_bytes(bytes) > 0 {
+            // SAFETY: as before.
+            unsafe { self.lead_to_remainder(spine, bytes) };
+        }
     }
 
     /// A spine lies here from now on: its remainder does, too.
@@ -362,11 +443,20 @@ impl Pieces {
     /// # Safety
     /// A spine of `bytes` bytes of elements lies there, and nobody else uses it meanwhile.
     pub unsafe fn moved(&self, spine: Address, bytes: usize) {
-        if self.remainder_bytes(bytes) > 0 {
-            let remainder = self.pointer_to(self.remainder(spine, bytes));
-            // SAFETY: the last pointer of the spine is that of the remainder.
-            unsafe { self.store(spine, self.arraylets(bytes), remainder) };
+        // SAFETY: a spine of `bytes` bytes of elements lies there, and nobody else uses it, as asked.
+        unsafe {
+            if self.beyond(spine, bytes).remainder > 0 {
+                self.lead_to_remainder(spine, bytes);
+            }
         }
+    }
+
+    /// # Safety
+    /// As for [`Pieces::moved`], and the spine has a remainder.
+    unsafe fn lead_to_remainder(&self, spine: Address, bytes: usize) {
+        let remainder = self.pointer_to(self.remainder(spine, bytes));
+        // SAFETY: the last pointer of the spine is that of the remainder, as asked.
+        unsafe { self.store(spine, self.arraylets(bytes), remainder) };
     }
 }
 
@@ -433,10 +523,12 @@ mod tests {
             let pieces = pieces(slot_bytes, base).in_guard_mode();
             for bytes in [1, 8, 255, 256, 257, 1000, 1023, 1024, 5000] {
                 let arraylets = pieces.arraylets(bytes);
-                let (start, remainder) =
-                    (pieces.start(spine, bytes), pieces.remainder(spine, bytes));
-                assert!(start > base && start == remainder);
-                assert_eq!(start.add(pieces.spine_bytes(bytes)), spine.add(ELEMENTS));
+                let remainder = pieces.remainder(spine, bytes);
+                assert!(remainder > base);
+                assert_eq!(
+                    remainder.add(pieces.spine_bytes(bytes)),
+                    spine.add(ELEMENTS)
+                );
                 let mut ends = spine;
                 for number in 0..pieces.pointers(bytes) {
                     let at = pieces.pointer_at(spine, number);
@@ -445,7 +537,11 @@ mod tests {
                 }
                 assert!(remainder.add(pieces.remainder_bytes(bytes)) <= ends);
                 // SAFETY: the memory is this test's, and large enough on both sides of the spine's header.
-                unsafe { pieces.begin(spine, bytes) };
+                unsafe {
+                    pieces.begin(spine, bytes);
+                    assert_eq!(pieces.start(spine, bytes), remainder);
+                    assert_eq!(pieces.size(spine, bytes), pieces.spine_bytes(bytes));
+                }
                 for offset in 0..bytes {
                     let part = pieces.part(offset);
                     // SAFETY: a spine of `bytes` bytes of elements lies there.
@@ -459,6 +555,73 @@ mod tests {
                 }
             }
             assert!(memory[512..].iter().all(|&word| word == 0));
+        }
+    }
+
+    #[test]
+    fn a_spine_that_has_shrunk_keeps_the_pieces_of_its_elements() {
+        for slot_bytes in [4, 8] {
+            let mut memory: Vec<u64> = std::vec![0; 1024];
+            let base = Address::of(memory.as_mut_ptr());
+            let pieces = pieces(slot_bytes, base);
+            let own = pieces.pointer_to(base.add(6144));
+            let beyond = |arraylets, remainder| Beyond {
+                arraylets,
+                remainder,
+            };
+            // SAFETY: the memory is this test's: for a spine of three arraylets and a remainder, and for another one.
+            unsafe {
+                let all = 64 + 3 * 256 + 100;
+                pieces.begin(base, all);
+                pieces.store(base, 2, own);
+                assert_eq!(pieces.beyond(base, all), beyond(3, 100));
+                assert_eq!(pieces.size(base, all), pieces.spine_bytes(all));
+                let remainder = pieces.remainder(base, all);
+                assert_eq!(pieces.remainder_of(base, all), (remainder, 100));
+                for (bytes, expected) in [
+                    (all - 60, beyond(3, 40)),
+                    (all - 100, beyond(3, 0)),
+                    // The arraylet of its own, and the zero arraylet.
+                    (all - 101, beyond(3, 0)),
+                    (64 + 2 * 256 + 1, beyond(3, 0)),
+                    (64 + 2 * 256, beyond(2, 0)),
+                    (64 + 256 + 8, beyond(2, 0)),
+                    (64 + 1, beyond(1, 0)),
+                    (64, beyond(0, 0)),
+                    (10, beyond(0, 0)),
+                    (0, beyond(0, 0)),
+                ] {
+                    assert_eq!(pieces.beyond(base, bytes), expected, "{bytes} bytes");
+                    let pointers = expected.arraylets + usize::from(expected.remainder > 0);
+                    let end = ELEMENTS + bytes.min(64) + pointers * slot_bytes;
+                    assert_eq!(
+                        pieces.size(base, bytes),
+                        (end.next_multiple_of(8) + expected.remainder).next_multiple_of(8)
+                    );
+                    let has_remainder = expected.remainder > 0;
+                    let found = pieces.remainder_of(base, bytes);
+                    assert_eq!(
+                        found,
+                        (
+                            if has_remainder { remainder } else { base },
+                            expected.remainder
+                        )
+                    );
+                    // It moves with what it has.
+                    let to = base.add(2048);
+                    let words = pieces.size(base, bytes) / 8;
+                    base.ptr::<u64>().copy_to(to.ptr(), words);
+                    pieces.moved(to, bytes);
+                    assert_eq!(pieces.beyond(to, bytes), expected);
+                    for number in 0..expected.arraylets {
+                        assert_eq!(pieces.load(to, number), pieces.load(base, number));
+                    }
+                    if has_remainder {
+                        let moved = pieces.load(to, expected.arraylets);
+                        assert_eq!(pieces.target(moved), pieces.remainder(to, bytes));
+                    }
+                }
+            }
         }
     }
 

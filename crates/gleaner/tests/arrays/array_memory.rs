@@ -4,6 +4,7 @@
 //! Each case runs in a child. A failure says how to repeat it.
 
 mod full;
+mod shrunk;
 mod used;
 
 use crate::again::path;
@@ -184,6 +185,39 @@ fn arraylets_die_with_their_arrays() {
     ];
     options.extend(SHARING);
     all("arraylets_die_with_their_arrays", &options, used::dropped);
+}
+
+/// Of the arrays in pieces that shrink, those that are cut in some way.
+fn shrinking() -> Vec<&'static str> {
+    let mut options = vec![
+        "arrays=naive,verify=edges,poison=on",
+        "arrays=naive-b,refs=compressed,old=mark-sweep,generations=never",
+        "arrays=naive,array-guard=on,verify=edges,refs=compressed",
+    ];
+    options.extend(LAZY);
+    options
+}
+
+#[test]
+fn an_array_that_shrinks_gives_its_arraylets_back() {
+    let test = "an_array_that_shrinks_gives_its_arraylets_back";
+    all(test, &shrinking(), shrunk::dense);
+}
+
+#[test]
+fn what_the_lost_elements_referred_to_dies() {
+    let test = "what_the_lost_elements_referred_to_dies";
+    all(test, &shrinking(), shrunk::referents);
+}
+
+#[test]
+fn a_shared_array_shrinks_alone() {
+    all("a_shared_array_shrinks_alone", &SHARING, shrunk::shared);
+}
+
+#[test]
+fn an_immortal_array_shrinks() {
+    all("an_immortal_array_shrinks", &shrinking(), shrunk::immortal);
 }
 
 /// More elements than the heap has bytes, and than an `i32` counts.

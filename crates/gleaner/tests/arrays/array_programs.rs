@@ -18,6 +18,7 @@ mod script;
 mod words;
 
 use crate::again::path;
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -275,9 +276,9 @@ fn did(op: &Op, model: &Model, cuts: Cuts, into: &mut HashSet<String>) {
             let aligned = is_aligned(from_index) && is_aligned(to_index) && count >= piece;
             let order = match from_index.cmp(&to_index) {
                 _ if !overlaps => "apart",
-                std::cmp::Ordering::Less => "up",
-                std::cmp::Ordering::Equal => "onto itself",
-                std::cmp::Ordering::Greater => "down",
+                Ordering::Less => "up",
+                Ordering::Equal => "onto itself",
+                Ordering::Greater => "down",
             };
             note(format!("copy {:?} to {:?}", source.kind, target.kind));
             note(format!(
@@ -289,6 +290,24 @@ fn did(op: &Op, model: &Model, cuts: Cuts, into: &mut HashSet<String>) {
         Op::Fill { root, .. } => note(format!("fill {:?}", model.array(root).unwrap().kind)),
         Op::Snapshot { from, .. } => {
             note(format!("snapshot {:?}", model.array(from).unwrap().kind))
+        }
+        Op::Shrink { root, length } => {
+            let array = model.array(root).unwrap();
+            let (first, piece) = pieces(array.kind);
+            // How many arraylets are full, and whether there is a remainder.
+            let cut = |length: usize| {
+                let beyond = length.saturating_sub(first);
+                (beyond / piece, !beyond.is_multiple_of(piece))
+            };
+            let ((before, _), (after, has_rest)) = (cut(array.elements.len()), cut(length));
+            let what = match (before.cmp(&after), after) {
+                (_, 0) if length <= first => "to N or less",
+                (Ordering::Equal, _) => "in the remainder",
+                (_, _) if has_rest => "into an arraylet",
+                _ => "to whole arraylets",
+            };
+            note(format!("shrink {:?}", array.kind));
+            note(format!("shrink {what}"));
         }
         Op::LoadInto { .. } => note("load a reference".into()),
         Op::Unbox { .. } => note("unbox".into()),
@@ -303,7 +322,7 @@ fn the_programs_do_everything() {
     for seed in 0..100 {
         let run = run_of(true, seed, seed % 11 == 10, "arrays=zray,first-n=64");
         let cuts = run.cuts();
-        let mut script = Script::new(seed, cuts, run.has_large);
+        let mut script = Script::new(seed, cuts, run.has_large, true);
         let mut model = Model::new(8);
         for step in 0..run.steps {
             let op = script.next(&model);
@@ -320,7 +339,8 @@ fn the_programs_do_everything() {
         expected.extend(Through::ALL.map(|through| format!("read {kind:?} {through:?}")));
         expected.extend(Through::ALL.map(|through| format!("write {kind:?} {through:?}")));
         expected.extend([true, false].map(|hits| format!("exchange {kind:?} {hits}")));
-        expected.extend(["store", "fill", "snapshot"].map(|name| format!("{name} {kind:?}")));
+        expected
+            .extend(["store", "fill", "snapshot", "shrink"].map(|name| format!("{name} {kind:?}")));
         expected.push(format!("copy {kind:?} to {kind:?}"));
     }
     expected.extend(["F32 to U32", "I64 to F64", "U8 to I8"].map(|kinds| format!("copy {kinds}")));
@@ -333,6 +353,15 @@ fn the_programs_do_everything() {
     }
     expected.extend(
         ["N-1", "N+0", "N+1", "N+kA-1", "N+kA+0", "N+kA+1"].map(|at| format!("length {at}")),
+    );
+    expected.extend(
+        [
+            "to N or less",
+            "in the remainder",
+            "into an arraylet",
+            "to whole arraylets",
+        ]
+        .map(|what| format!("shrink {what}")),
     );
     expected.extend(["large", "load a reference", "unbox"].map(String::from));
     for name in expected {

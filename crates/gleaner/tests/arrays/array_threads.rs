@@ -10,6 +10,7 @@ mod erasers;
 mod owners;
 mod readers;
 mod shared;
+mod shrinkers;
 mod swaps;
 mod together;
 
@@ -171,6 +172,12 @@ fn copies_of_what_others_write_stay_what_they_were() {
 fn threads_that_copy_from_each_other_leave_what_arrays_in_one_piece_do() {
     let test = "threads_that_copy_from_each_other_leave_what_arrays_in_one_piece_do";
     all(test, copies::leave_the_same);
+}
+
+#[test]
+fn an_array_shrinks_while_others_use_what_is_left() {
+    let test = "an_array_shrinks_while_others_use_what_is_left";
+    all(test, shrinkers::numbers);
 }
 
 #[test]

@@ -13,6 +13,7 @@
 //! - Each arraylet is scanned by the worker that claims it, and again if it becomes old when it was claimed as a young one
 //!   before: then its cards are dirtied instead.
 //! - A chunk belongs to the mutator that it was given to, until the next collection: nobody else takes of its arraylets.
+//!   Others may free some, of arrays that shrink ([`Arraylets::give_back`]).
 //! - What counts toward the limit are chunks that are not empty, so that resident memory is what counts.
 //!
 //! The lock for allocation beside the TLABs protects what is not atomic. Claims, and what asks for the state of an arraylet, are for every worker of a phase.
@@ -67,7 +68,7 @@ impl Contents {
 const CONTENTS: u8 = 0b11;
 /// Of an empty chunk: it reads as zero.
 const CLEAN: u8 = 0b100;
-/// Young arraylets may be in it.
+/// Young arraylets may be in it, or such as were given back since the last collection.
 const HAS_YOUNG: u8 = 0b1000;
 
 /// What came of a claim.
@@ -252,8 +253,8 @@ impl Arraylets {
             let state = self.state(at);
             let here = at;
             at = at.add(self.arraylet_bytes());
-            // The chunk is this mutator's: nobody else takes what is free.
-            if state.load(Ordering::Relaxed) == FREE {
+            // The chunk is this mutator's: nobody else takes what is free. Acquire: another one may have given it back.
+            if state.load(Ordering::Acquire) == FREE {
                 state.store(self.young.load(Ordering::Relaxed), Ordering::Relaxed);
                 buffer.next.set(at);
                 return Some((here, buffer.clean.get()));
@@ -341,6 +342,16 @@ impl Arraylets {
     /// An arraylet that was allocated, and to which nothing points, is free.
     pub fn free(&self, arraylet: Address) {
         self.state(arraylet).store(FREE, Ordering::Relaxed);
+    }
+
+    /// An arraylet to which nothing points any more is free, while other mutators run. The next collection looks at its
+    /// chunk, as if the arraylet had been young: an empty chunk is given back then.
+    pub fn give_back(&self, arraylet: Address) {
+        let chunk = self.kinds.index(arraylet);
+        // Something lives in the chunk until the store below, so nobody else makes it anything else meanwhile.
+        self.kinds.get(chunk).fetch_or(HAS_YOUNG, Ordering::Relaxed);
+        // Release: whoever takes it writes behind all that was done to it (`allocate`).
+        self.state(arraylet).store(FREE, Ordering::Release);
     }
 
     /// An arraylet is that of an old spine from now on; whether it was young before.
@@ -675,6 +686,37 @@ mod tests {
             |_, resident| !resident
         ));
         assert_eq!(space.allocate(&buffer), Some((arraylet, true)));
+    }
+
+    #[test]
+    fn an_old_arraylet_that_is_given_back_is_free_at_once_and_its_chunk_after_a_scavenge() {
+        let space = space();
+        let [slots, numbers] = [ArrayletBuffer::default(), ArrayletBuffer::default()];
+        let [a, b] = [(); 2].map(|()| take(&space, &slots, Contents::References).unwrap());
+        let other = take(&space, &numbers, Contents::Primitives).unwrap();
+        for arraylet in [a, b, other] {
+            space.make_old(arraylet);
+        }
+        for buffer in [&slots, &numbers] {
+            buffer.retire();
+        }
+        space.begin_scavenge(&mut stopped());
+        space.finish_scavenge(&mut stopped(), |_| {});
+        assert_eq!((live(&space), space.used()), (3, 2 * CHUNK_BYTES));
+        space.give_back(a);
+        assert!(!space.is_live(a) && space.is_old(b));
+        // The next one that is taken of these is this.
+        assert_eq!(take(&space, &slots, Contents::References), Some(a));
+        slots.retire();
+        space.make_old(a);
+        space.give_back(a);
+        space.give_back(b);
+        assert_eq!(space.used(), 2 * CHUNK_BYTES);
+        let mut dead = Vec::new();
+        space.begin_scavenge(&mut stopped());
+        space.finish_scavenge(&mut stopped(), |arraylet| dead.push(arraylet));
+        assert!(dead.contains(&a) && dead.contains(&b) && !dead.contains(&other));
+        assert_eq!((live(&space), space.used()), (1, CHUNK_BYTES));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::heap;
 use gleaner::{Elements, Handle, Heap, Mutator};
 
 /// What is used after a full collection.
-fn used(heap: &Heap, mutator: &mut Mutator) -> usize {
+pub fn used(heap: &Heap, mutator: &mut Mutator) -> usize {
     mutator.collect(true);
     heap.used()
 }
@@ -17,7 +17,7 @@ fn arraylet(options: &str) -> usize {
     given.map_or(1024, |bytes| bytes.parse().unwrap())
 }
 
-fn array(mutator: &mut Mutator, heap: &Heap, bytes: usize) -> Handle {
+pub fn array(mutator: &mut Mutator, heap: &Heap, bytes: usize) -> Handle {
     let of = heap.array(Elements::Doubles).unwrap();
     mutator.scope(|scope| {
         let made = scope.allocate_array(of, (bytes / 8) as u32).unwrap();
@@ -26,7 +26,7 @@ fn array(mutator: &mut Mutator, heap: &Heap, bytes: usize) -> Handle {
 }
 
 /// Writes elements at a distance of `stride` bytes.
-fn write(mutator: &mut Mutator, array: &Handle, stride: usize, number: u64) {
+pub fn write(mutator: &mut Mutator, array: &Handle, stride: usize, number: u64) {
     mutator.scope(|scope| {
         let array = scope.open(array);
         for at in (0..scope.length(array) as usize).step_by(stride / 8) {
@@ -36,7 +36,7 @@ fn write(mutator: &mut Mutator, array: &Handle, stride: usize, number: u64) {
 }
 
 #[track_caller]
-fn assert_holds(mutator: &mut Mutator, array: &Handle, stride: usize, number: u64) {
+pub fn assert_holds(mutator: &mut Mutator, array: &Handle, stride: usize, number: u64) {
     mutator.scope(|scope| {
         let array = scope.open(array);
         let length = scope.length(array) as usize;

@@ -213,6 +213,7 @@ impl Model {
                 let codes = source[from_index..from_index + count].to_vec();
                 self.array_mut(to).elements[to_index..to_index + count].copy_from_slice(&codes);
             }
+            Op::Shrink { root, length } => self.array_mut(root).elements.truncate(length),
             Op::Read { .. } | Op::Collect { .. } | Op::Poll | Op::Garbage { .. } => {}
         }
     }

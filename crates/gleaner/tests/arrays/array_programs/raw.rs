@@ -695,19 +695,17 @@ impl<F: SlotFormat + Word<Item = Value>> Layer for Raw<'_, F> {
             Op::Collect { everything } => self.mutator.collect(everything),
             Op::Poll => self.mutator.poll(),
             Op::Garbage { kind, length } => {
-                let bytes = array_bytes(
-                    length as u32,
-                    kind.bytes(<F as SlotFormat>::BYTES).trailing_zeros(),
-                );
+                let log2 = kind.bytes(<F as SlotFormat>::BYTES).trailing_zeros();
+                let bytes = array_bytes(length as u32, log2);
+                let new = NewObject::array(self.id(kind), length as u32, bytes);
                 // SAFETY: a type with such elements; what is needed later is in the roots.
-                let made = unsafe {
-                    self.mutator.allocate_raw(
-                        NewObject::array(self.id(kind), length as u32, bytes),
-                        Fresh::Zeroed,
-                    )
-                };
+                let made = unsafe { self.mutator.allocate_raw(new, Fresh::Zeroed) };
                 made.expect("there is room");
             }
+            // SAFETY: an array, over which no cursor is open; there is no other thread.
+            Op::Shrink { root, length } => unsafe {
+                self.mutator.shrink_raw(self.array(root), length as u32);
+            },
         }
     }
 

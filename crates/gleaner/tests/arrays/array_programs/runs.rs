@@ -84,7 +84,7 @@ impl Run {
         let heap = builder.build().unwrap();
         let types = Types::register(&heap);
         let mut mutator = heap.attach().unwrap();
-        let script = Script::new(self.seed, cuts, self.has_large);
+        let script = Script::new(self.seed, cuts, self.has_large, self.is_raw);
         let references = heap.references();
         match (self.is_raw, references) {
             (true, References::Wide) => with_raw::<Wide, _>(&mut mutator, types, |layer| {

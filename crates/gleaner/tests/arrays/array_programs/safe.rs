@@ -505,6 +505,7 @@ impl Layer for Safe<'_, '_> {
             Op::Collect { everything } => self.scope.collect(everything),
             Op::Poll => self.scope.poll(),
             Op::Garbage { kind, length } => self.with_fresh(kind, length, Way::Zeroed, |_, _| ()),
+            Op::Shrink { .. } => unreachable!("arrays of scopes do not shrink"),
         }
     }
 

@@ -203,6 +203,11 @@ pub enum Op {
         kind: Kind,
         length: usize,
     },
+    /// An array has only its first elements from now on.
+    Shrink {
+        root: usize,
+        length: usize,
+    },
 }
 
 impl Op {
@@ -213,7 +218,8 @@ impl Op {
             | Op::Store { root, .. }
             | Op::Exchange { root, .. }
             | Op::Fill { root, .. }
-            | Op::Write { root, .. } => Some(root),
+            | Op::Write { root, .. }
+            | Op::Shrink { root, .. } => Some(root),
             Op::Snapshot { to, .. } | Op::Copy { to, .. } => Some(to),
             _ => None,
         }
@@ -226,6 +232,8 @@ pub struct Script {
     cuts: Cuts,
     /// Whether there are arrays whose spines are large objects.
     pub has_large: bool,
+    /// Whether arrays shrink: those of the raw layer do.
+    pub shrinks: bool,
     /// Steps to come that clear a root each.
     drops: usize,
     /// Bytes of immortal arrays that there may be yet.
@@ -242,11 +250,12 @@ struct Range {
 }
 
 impl Script {
-    pub fn new(seed: u64, cuts: Cuts, has_large: bool) -> Script {
+    pub fn new(seed: u64, cuts: Cuts, has_large: bool, shrinks: bool) -> Script {
         Script {
             rng: Rng::new(seed),
             cuts,
             has_large,
+            shrinks,
             drops: 0,
             immortal: IMMORTAL,
         }
@@ -310,6 +319,10 @@ impl Script {
             24..31 => {
                 let to = self.rng.below(ROOTS);
                 Op::Snapshot { from: root, to }
+            }
+            31..35 if self.shrinks => {
+                let length = self.index(array, model.slot_bytes);
+                Op::Shrink { root, length }
             }
             31..52 => self.copy(model, root, &arrays),
             _ if length == 0 => self.allocate(model, root),

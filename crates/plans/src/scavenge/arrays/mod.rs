@@ -12,6 +12,7 @@
 
 mod counts;
 mod cutting;
+mod ends;
 pub(super) mod guard;
 pub mod parts;
 pub mod report;

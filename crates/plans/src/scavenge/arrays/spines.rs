@@ -46,8 +46,10 @@ impl<F: SlotFormat> Scavenge<F> {
     ) {
         let pieces = &self.model.pieces;
         // SAFETY: a spine with this header, as asked.
-        let (bytes, slots) = unsafe { self.model.spine_elements(header, spine) };
-        let count = pieces.arraylets(bytes);
+        let (count, slots) = unsafe {
+            let (bytes, slots) = self.model.spine_elements(header, spine);
+            (pieces.beyond(spine, bytes).arraylets, slots)
+        };
         if chunk == 0 {
             (1..count.div_ceil(CHUNK_POINTERS)).for_each(|number| local.grey(item.chunk(number)));
             // SAFETY: a spine with this header, as asked; it has no weak slots.
@@ -178,7 +180,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn poison_arraylet(&self, arraylet: Address) {
+    pub(super) fn poison_arraylet(&self, arraylet: Address) {
         self.poison(arraylet, self.model.pieces.arraylet_bytes());
     }
 }

@@ -10,6 +10,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::address::CACHE_LINE;
 use gleaner_mem::cards::CARD_BYTES;
+use gleaner_mem::header;
 use gleaner_mem::object_model::TypeId;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::spine::{Pieces, Pointer};
@@ -233,8 +234,10 @@ impl<F: SlotFormat> Scavenge<F> {
                     .step_by(CACHE_LINE)
                     .for_each(|offset| next.add(offset).prefetch_for_write());
             }
-            // SAFETY: the arraylet is this mutator's alone, and what is shared is not written by anybody.
-            unsafe { self.fill_arraylet((arraylet, clean), before, contents, filling) };
+            let part = (spine, number);
+            // SAFETY: the arraylet is this mutator's alone, and what is shared is not written by anybody; the spine has this
+            // part, as asked.
+            unsafe { self.fill_arraylet((arraylet, clean), part, before, contents, filling) };
             arraylet
         };
         let (is_old, part) = (!self.is_young(spine), self.part(spine, number));
@@ -274,10 +277,11 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// # Safety
-    /// The arraylet is the caller's alone; `before` is a tainted pointer of a spine of this heap.
+    /// The arraylet is the caller's alone; `before` is a tainted pointer of a spine of this heap, which has this part.
     unsafe fn fill_arraylet(
         &self,
         (arraylet, clean): (Address, bool),
+        (spine, number): (Address, usize),
         before: Pointer,
         contents: Contents,
         filling: Filling,
@@ -286,7 +290,8 @@ impl<F: SlotFormat> Scavenge<F> {
         let bytes = pieces.arraylet_bytes();
         // What is unwritten may be seen by a worker before it is written: no reference may lead nowhere.
         let unwritten = filling == Filling::Unwritten && contents == Contents::Primitives;
-        // SAFETY: an arraylet has `bytes` bytes. This one is the caller's, and nobody writes the one before.
+        // SAFETY: an arraylet has `bytes` bytes. This one is the caller's, and nobody writes the one before. The spine has
+        // this part, as asked.
         unsafe {
             if before == pieces.zero {
                 if !clean && !unwritten {
@@ -295,6 +300,8 @@ impl<F: SlotFormat> Scavenge<F> {
             } else if !unwritten {
                 let shared = pieces.target(before).ptr::<u64>();
                 shared.copy_to_nonoverlapping(arraylet.ptr(), bytes / 8);
+                let header = header::load(spine, Ordering::Relaxed);
+                self.clear_behind_end(header, (spine, number), arraylet);
             }
         }
     }

@@ -133,8 +133,10 @@ impl<F: SlotFormat> Verifier<'_, F> {
         let require = |holds, what| self.require(holds, what, space, object, header);
         let start = if header.is_spine() {
             // SAFETY: the spine was walked over.
-            let (elements, _) = unsafe { self.heap.model.spine_elements(header, object) };
-            self.heap.model.pieces.start(object, elements)
+            unsafe {
+                let (elements, _) = self.heap.model.spine_elements(header, object);
+                self.heap.model.pieces.start(object, elements)
+            }
         } else {
             object
         };
@@ -202,7 +204,10 @@ impl<F: SlotFormat> Verifier<'_, F> {
         let (heap, spine, header) = (self.heap, found.object, found.header);
         let (pieces, arraylets) = (heap.model.pieces, heap.arraylets());
         // SAFETY: the spine was walked over.
-        let (bytes, slots) = unsafe { heap.model.spine_elements(header, spine) };
+        let (bytes, slots, count) = unsafe {
+            let (bytes, slots) = heap.model.spine_elements(header, spine);
+            (bytes, slots, pieces.beyond(spine, bytes).arraylets)
+        };
         let require = |holds, what, at| self.require(holds, what, found.space, at, header);
         let fence = spine.add(ELEMENTS);
         require(
@@ -210,7 +215,6 @@ impl<F: SlotFormat> Verifier<'_, F> {
             "a fence lies behind the length of a fenced spine",
             fence,
         );
-        let count = pieces.arraylets(bytes);
         for number in 0..pieces.pointers(bytes) {
             // SAFETY: a spine with `bytes` bytes of elements has a pointer of this number.
             let pointer = unsafe { pieces.load(spine, number) };
@@ -221,8 +225,11 @@ impl<F: SlotFormat> Verifier<'_, F> {
                 spine,
             );
             if number == count {
-                let own = pieces.pointer_to(pieces.remainder(spine, bytes));
-                require(pointer == own, "a remainder's pointer leads to it", at);
+                // In guard mode it lies where it was before the array shrank.
+                let own = pieces.remainder(spine, bytes);
+                let leads = at == own || pieces.is_fenced() && at < own;
+                let leads = leads && !pointer.is_tainted();
+                require(leads, "a remainder's pointer leads to it", at);
                 continue;
             }
             if pointer == pieces.zero {
@@ -241,6 +248,14 @@ impl<F: SlotFormat> Verifier<'_, F> {
             require(
                 arraylets.has_slots(at) == slots,
                 "an arraylet holds what the elements of its array are",
+                at,
+            );
+            // SAFETY: bytes of a live arraylet.
+            let is_clear = |offset| unsafe { at.add(offset).ptr::<u8>().read() } == 0;
+            let here = bytes - pieces.offset_of(number);
+            require(
+                pointer.is_tainted() || (here..pieces.arraylet_bytes()).all(is_clear),
+                "behind the end of its array an arraylet is zero",
                 at,
             );
             if slots {

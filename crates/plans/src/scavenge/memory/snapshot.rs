@@ -329,10 +329,13 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let pieces = self.model.pieces;
         // SAFETY: the spine was walked over.
-        let (bytes, slots) = unsafe { self.model.spine_elements(found.header, found.object) };
+        let (count, slots) = unsafe {
+            let (bytes, slots) = self.model.spine_elements(found.header, found.object);
+            (pieces.beyond(found.object, bytes).arraylets, slots)
+        };
         let mut own = 0;
-        for number in 0..pieces.arraylets(bytes) {
-            // SAFETY: a spine with `bytes` bytes of elements has a pointer of this number.
+        for number in 0..count {
+            // SAFETY: the spine has a pointer of this number.
             let pointer = unsafe { pieces.load(found.object, number) };
             if pointer == pieces.zero {
                 continue;

@@ -43,7 +43,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if !header.is_spine() || id.get() >= self.model.types.count() {
             return None;
         }
-        // SAFETY: the header is that of an array, whose length never changes; the type is one of this heap.
+        // SAFETY: the header is that of an array; the type is one of this heap.
         let (length, element) =
             unsafe { (self.model.length(array), self.model.types.element_of(id)) };
         let (log2, slots) = element?;

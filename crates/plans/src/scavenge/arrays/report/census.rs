@@ -181,10 +181,19 @@ impl<F: SlotFormat> Scavenge<F> {
             };
             living.large = 1;
             living.large_bytes = bytes;
-            living.beyond = (elements - first_n) as u64;
-            living.spines = pieces.spine_bytes(elements) as u64;
-            living.arraylets = pieces.arraylets(elements) as u64;
-            for number in 0..pieces.arraylets(elements) {
+            let arraylets = if is_made {
+                // SAFETY: a spine lies there, as its header says.
+                unsafe { pieces.beyond(found.object, elements) }.arraylets
+            } else {
+                pieces.arraylets(elements)
+            };
+            living.beyond = elements.saturating_sub(first_n) as u64;
+            living.spines = match is_made {
+                true => found.bytes as u64,
+                false => pieces.spine_bytes(elements) as u64,
+            };
+            living.arraylets = arraylets as u64;
+            for number in 0..arraylets {
                 // SAFETY: the array has this part, and the world is stopped.
                 unsafe { self.look_at_part(&pieces, found.object, number, is_made, &mut living) };
             }
