@@ -22,6 +22,7 @@ mod large_garbage;
 mod limits;
 mod link_order;
 mod listeners;
+mod locked;
 mod memory;
 mod places;
 #[path = "../../../plans/tests/harness/rng.rs"]

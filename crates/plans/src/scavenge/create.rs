@@ -169,6 +169,7 @@ impl<F: SlotFormat> Scavenge<F> {
             young_large_limit: AtomicUsize::new(sizes.first_eden()),
             old_high: AtomicUsize::new(old.word()),
             old_high_lately: AtomicUsize::new(old.word()),
+            pinned_held: AtomicUsize::new(0),
             beside: Beside::new(),
             pinned_lately: AtomicUsize::new(0),
             pinned_due: AtomicUsize::new(sizes.first_old_target()),

@@ -128,6 +128,9 @@ pub struct Scavenge<F> {
     pub(super) old_high: AtomicUsize,
     /// How high it has been since memory was last looked for that it does not need. Written in stopped worlds.
     pub(super) old_high_lately: AtomicUsize,
+    /// Where the memory ends that the pinned space holds, if that is above its top: the system did not take it back. Written
+    /// in stopped worlds.
+    pub(super) pinned_held: AtomicUsize,
     /// For allocation in the pinned and the large space and that of arraylets.
     pub(super) beside: Beside,
     /// Bytes of pinned objects since everything was collected, each as small ones or with pages of its own. Written as
@@ -338,7 +341,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Bytes of those that have memory.
     pub(super) fn beside_resident(&self) -> usize {
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::resident);
-        self.constants.used() + self.pinned.region.used() + self.large.resident() + arraylets
+        self.constants.used() + self.pinned_resident() + self.large.resident() + arraylets
     }
 
     /// Gives memory of the large space and of that of arraylets back in which nothing lives, until it is `wanted` bytes or

@@ -288,8 +288,8 @@ impl<F: SlotFormat> Scavenge<F> {
         let limit = self.old_limit.load(Ordering::Relaxed);
         let excess = (resident + bytes).saturating_sub(limit);
         if excess > 0 {
-            self.release_old_above(region.top());
-            self.release_beside(locked, excess.saturating_sub(above));
+            let given = self.release_old_above(region.top());
+            self.release_beside(locked, excess.saturating_sub(given));
         }
     }
 }

@@ -2,7 +2,8 @@
 //! ([`decide::unused`](crate::scavenge::decide::unused)), and all that nothing lives in when the program asks for that.
 //!
 //! Runs in stopped worlds, behind the decision on sizes. Addresses stay reserved, and the sizes of the spaces do not
-//! change: memory comes back when it is used.
+//! change: memory comes back when it is used. The system may refuse memory that is locked (`mlockall`): then the heap holds
+//! it still, counts it as resident, and offers it again after the next collection of everything.
 
 use core::ptr::NonNull;
 
@@ -36,8 +37,7 @@ impl<F: SlotFormat> Scavenge<F> {
     pub fn resident(&self) -> usize {
         let old = self.old_reached().offset_from(self.old.region.start());
         let touched = |(region, touched): (&Region<'_>, &AtomicUsize)| {
-            let bytes = touched.load(Ordering::Relaxed).max(region.space.used());
-            bytes.min(region.space.bytes())
+            touched.load(Ordering::Relaxed).max(region.space.used())
         };
         let regions = self.nursery.regions();
         let young = regions.iter().zip(&self.touched.0).map(touched);
@@ -122,44 +122,83 @@ impl<F: SlotFormat> Scavenge<F> {
         for (index, region) in self.nursery.regions().iter().enumerate() {
             let (start, touched) = (region.space.start(), &self.touched.0[index]);
             let kept = kept[index].max(region.space.used()).next_multiple_of(page);
-            let bytes = touched.load(Ordering::Relaxed).min(region.space.bytes());
+            let bytes = touched.load(Ordering::Relaxed);
             if kept >= bytes {
                 continue;
             }
             let low = start.add(kept);
-            let zero = release(low, start.add(bytes.next_multiple_of(page)));
+            let released = release(low, start.add(bytes.next_multiple_of(page)));
+            if released != Released::All {
+                continue;
+            }
             touched.store(kept, Ordering::Relaxed);
             if let Some(locality) = &self.locality {
                 locality.note_released(low, bytes - kept);
             }
-            if zero && region.kind == Kind::Eden {
+            if region.kind == Kind::Eden {
                 self.zeroing.note_released(world, region.node, low);
             }
         }
     }
 
-    /// Gives memory above an address back, which is not below the top of the old space.
-    pub(in crate::scavenge) fn release_old_above(&self, low: Address) {
+    /// Gives memory above an address back, which is not below the top of the old space; how many bytes less the old space
+    /// holds.
+    pub(in crate::scavenge) fn release_old_above(&self, low: Address) -> usize {
         let high = self.old_reached();
         let low = low.min(high);
-        release(low, high);
+        if release(low, high) == Released::Refused {
+            return 0;
+        }
         if let Some(locality) = &self.locality {
             let low = low.align_up(memory::page_size());
             locality.note_released(low, high.word().saturating_sub(low.word()));
         }
         self.old_high.store(low.word(), Ordering::Relaxed);
+        high.offset_from(low)
+    }
+
+    /// The pinned space, whose top was at `top`, ends lower: what lies between goes back.
+    pub(in crate::scavenge) fn release_pinned_above(&self, _: &mut WorldStopped<'_>, top: Address) {
+        let low = self.pinned.region.top();
+        let held = Address::new(self.pinned_held.load(Ordering::Relaxed)).max(top);
+        let held = match release(low, held) {
+            Released::Refused => held,
+            Released::Nothing | Released::All => low,
+        };
+        self.pinned_held.store(held.word(), Ordering::Relaxed);
+    }
+
+    /// Bytes of the pinned space that hold memory.
+    pub(in crate::scavenge) fn pinned_resident(&self) -> usize {
+        let region = &self.pinned.region;
+        let held = Address::new(self.pinned_held.load(Ordering::Relaxed));
+        held.max(region.top()).offset_from(region.start())
     }
 }
 
-/// Gives back the whole pages of memory that no object uses. Whether there were some, which read as zero now.
-pub(in crate::scavenge) fn release(low: Address, high: Address) -> bool {
+/// What became of memory that nobody uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::scavenge) enum Released {
+    /// It has no whole page.
+    Nothing,
+    /// All whole pages went back, and read as zero.
+    All,
+    /// The system refuses: some pages, or all, hold what they held.
+    Refused,
+}
+
+/// Gives back the whole pages of memory that no object uses.
+pub(in crate::scavenge) fn release(low: Address, high: Address) -> Released {
     let page = memory::page_size();
     let (low, high) = (low.align_up(page), high.align_down(page));
     if low < high
         && let Some(start) = NonNull::new(low.ptr::<u8>())
     {
         // SAFETY: whole pages where no object is.
-        return unsafe { memory::release(start, high.offset_from(low)) };
+        return match unsafe { memory::release(start, high.offset_from(low)) } {
+            true => Released::All,
+            false => Released::Refused,
+        };
     }
-    false
+    Released::Nothing
 }

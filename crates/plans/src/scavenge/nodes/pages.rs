@@ -22,7 +22,7 @@ use gleaner_os::numa::{self, Refusal};
 use gleaner_os::topology::NodeSet;
 use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS, Region};
 
-use crate::scavenge::memory::release::release;
+use crate::scavenge::memory::release::{Released, release};
 use crate::scavenge::mutator::Mutator;
 use crate::scavenge::{LARGE_BYTES, Scavenge};
 use crate::shared::record::Record;
@@ -162,14 +162,15 @@ impl<F: SlotFormat> Scavenge<F> {
         let regions = self.nursery.regions();
         for (index, (region, &end)) in regions.iter().zip(&ends.0).enumerate() {
             let low = region.space.end();
-            let zero = release(low, end);
-            if low < end {
-                self.touched.note_released(index, region.space.bytes());
+            let released = release(low, end);
+            if low >= end || released == Released::Refused {
+                continue;
             }
-            if let (Some(locality), true) = (&self.locality, low < end) {
+            self.touched.note_released(index, region.space.bytes());
+            if let Some(locality) = &self.locality {
                 locality.note_released(low, end.offset_from(low));
             }
-            if zero && region.kind == Kind::Eden {
+            if released == Released::All && region.kind == Kind::Eden {
                 self.zeroing
                     .note_released(world, region.node, region.space.end());
             }

@@ -16,7 +16,6 @@ use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_spaces::precise::large_objects::{Fate, Generation};
 use gleaner_spaces::precise::tenured::BlockBuffer;
 
-use crate::scavenge::memory::release::release;
 use crate::scavenge::roots::Tasks;
 use crate::scavenge::trace::{Item, Trace, WorkerState, scan_item};
 use crate::scavenge::waiting::{Keys, Nothing, Watch};
@@ -231,7 +230,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let top = self.pinned.region.top();
         // SAFETY: all that lives is marked, with its granules.
         unsafe { self.pinned.finish_marking(world, self.bits()) };
-        release(self.pinned.region.top(), top);
+        self.release_pinned_above(world, top);
         let mut objects = 0;
         for local in state.engine.worker_states() {
             state.totals.ephemeron_looks += core::mem::take(&mut local.weak.looks);
