@@ -448,26 +448,31 @@ static void count_object(void *data, void *object, size_t bytes)
     ++*(size_t *)data;
 }
 
-/* A list of constants that only itself and an array of constants refer to. It is
-   longer than the constants' part of the heap: the rest is pinned. */
+/* A list of constants that only itself and an array of constants refer to. There
+   are as many as there is room for, and then no more. */
 static void constants_never_move(bool compressed)
 {
-    enum { COUNT = 12000 };
+    enum { MOST = 12000 };
     struct stage s = set_up(compressed, 2 << 20);
-    void **nodes = (void **)malloc(COUNT * sizeof *nodes), *before = NULL, *array;
-    uint32_t i;
-    size_t objects = 0;
+    void **nodes = (void **)malloc(MOST * sizeof *nodes), *before = NULL, *array;
+    uint32_t i, count = 0;
+    size_t objects = 0, left;
     gleaner_weak *weak;
 
-    for (i = 0; i < COUNT; i++) {
-        nodes[i] = gleaner_allocate_constant(s.m, s.node, s.node_bytes);
-        CHECK(nodes[i] != NULL && gleaner_type_of(nodes[i]) == s.node);
-        *number_of(&s, gleaner_reference(nodes[i])) = i;
-        gleaner_store(s.m, nodes[i], 8, gleaner_reference(before));
-        before = nodes[i];
-    }
     array = gleaner_allocate_array_constant(s.m, s.list, 10, s.m->slot_bytes);
     CHECK(array != NULL && gleaner_length(array) == 10);
+    left = gleaner_constants_left(s.heap);
+    while (count < MOST
+           && (nodes[count] = gleaner_allocate_constant(s.m, s.node,
+                                                        s.node_bytes))
+                  != NULL) {
+        CHECK(gleaner_type_of(nodes[count]) == s.node);
+        *number_of(&s, gleaner_reference(nodes[count])) = count;
+        gleaner_store(s.m, nodes[count], 8, gleaner_reference(before));
+        before = nodes[count++];
+    }
+    CHECK(count == left / s.node_bytes && count > 5000);
+    CHECK(gleaner_constants_left(s.heap) == left % s.node_bytes);
     CHECK(gleaner_store_element(s.m, array, 9, gleaner_reference(before)));
     weak = gleaner_weak_new(s.m, nodes[0]);
     GLEANER_FRAME(s.m, frame, 1);
@@ -479,15 +484,17 @@ static void constants_never_move(bool compressed)
           == gleaner_reference(array));
     CHECK(gleaner_load_element(s.m, array, 9) == gleaner_reference(before));
     CHECK(gleaner_weak_get(weak) == gleaner_reference(nodes[0]));
-    for (i = COUNT; i-- > 0;) {
+    for (i = count; i-- > 0;) {
         CHECK(before == nodes[i]);
         CHECK(*number_of(&s, gleaner_reference(before)) == i);
         before = gleaner_object(gleaner_load(s.m, before, 8));
     }
     CHECK(before == NULL);
     gleaner_walk(s.m, count_object, &objects);
-    CHECK(objects == COUNT + 3); /* the array, a node, the weak reference */
-    CHECK(gleaner_used(s.heap) >= COUNT * s.node_bytes);
+    CHECK(objects == count + 3); /* the array, a node, the weak reference */
+    CHECK(gleaner_used(s.heap) >= count * s.node_bytes);
+    /* What has no room there is pinned by whoever wants that. */
+    CHECK(gleaner_allocate_pinned(s.m, s.node, s.node_bytes) != NULL);
     gleaner_weak_free(weak);
     free(nodes);
     GLEANER_LEAVE(s.m, frame);

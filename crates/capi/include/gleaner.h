@@ -707,16 +707,22 @@ void *gleaner_allocate_array_immortal(gleaner_mutator *mutator,
    With option verify, a collection that finds another ends the process with a
    message.
 
-   Constants have an eighth of the heap's limit, or what addresses are left for:
-   little or nothing in large heaps with compressed references, and under a limit
-   on addresses. Where they have no room, the object is pinned and kept by a place
-   in the table of handles, and collections look at it. The answer is NULL when the
-   heap or the table is full. Treat these functions like any allocation. */
+   Constants have an eighth of the limit that the heap was made with. Where there
+   are fewer addresses, in large heaps with compressed references and under a limit
+   on addresses, they have less: 16 MB at least, unless the system limits addresses
+   so far that other objects would lack them. That place does not grow. When it is
+   full, the answer is NULL, and nothing is collected: allocate the object pinned
+   instead and keep it by a handle, which costs each full collection a look at it.
+   The answer is also NULL when the heap is full. Treat these functions like any
+   allocation. */
 void *gleaner_allocate_constant(gleaner_mutator *mutator, gleaner_type type,
                                 size_t bytes);
 void *gleaner_allocate_array_constant(gleaner_mutator *mutator,
                                       gleaner_type type, uint32_t length,
                                       size_t element_bytes);
+/* Bytes of constants that there is room for yet, if what else lives leaves as many
+   below the limit. */
+size_t gleaner_constants_left(const gleaner_heap *heap);
 
 /* ---- objects ------------------------------------------------------------- */
 

@@ -30,6 +30,12 @@ pub unsafe extern "C" fn gleaner_resident(heap: Name<Heap>) -> usize {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_constants_left(heap: Name<Heap>) -> usize {
+    // SAFETY: a heap of the caller's, or null.
+    unsafe { heap_of(heap) }.constants_left()
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_limit(heap: Name<Heap>) -> usize {
     // SAFETY: a heap of the caller's, or null.
     unsafe { heap_of(heap) }.limit()

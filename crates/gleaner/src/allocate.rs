@@ -85,8 +85,10 @@ impl Mutator {
     /// A reference to it costs a collection a comparison. Its fields or elements are zero or null. An array lies in one
     /// piece, whatever option `arrays` says.
     ///
-    /// Constants have an eighth of the heap's limit, as far as addresses allow. Where they have no room, the object is
-    /// pinned and kept by a handle, which collections do look at; only then this may collect.
+    /// Constants have an eighth of the heap's limit, as far as addresses allow, and count toward the limit
+    /// ([`Heap::constants_left`](crate::Heap::constants_left)). It fails where that is used up: then nothing is collected,
+    /// and the object may be allocated pinned instead, and kept by a handle, which costs each full collection a look at it.
+    /// Where the heap is full this collects, and fails if what lives leaves no room.
     ///
     /// # Safety
     /// What [`Mutator::allocate_raw`] asks with [`Fresh::Zeroed`]. References that are stored into the object lead to
@@ -94,19 +96,18 @@ impl Mutator {
     pub unsafe fn allocate_constant_raw(&mut self, new: NewObject) -> Result<Address, OutOfMemory> {
         self.assert_may_collect("an allocation");
         let NewObject { id, length, bytes } = new;
-        let record = self.record();
+        let record = self.record_place();
         let room = with_heap!(&self.shared.kind, heap => {
             heap.check_request(id, length, bytes);
-            heap.allocate_constant(record, bytes)
+            // SAFETY: this thread's mutator, inside the gate, which was asserted.
+            unsafe { heap.allocate_constant(record, bytes) }
         });
-        if let Some(object) = room {
-            // SAFETY: fresh memory of this mutator, `bytes` bytes, all zero.
-            unsafe { self.begin(new, object, Fresh::Zeroed) };
-            return Ok(object);
-        }
-        // SAFETY: type, length and size belong together, as the caller promises.
-        let object = unsafe { self.allocate_pinned_raw(new) }?;
-        self.keep(object, bytes)
+        let object = room.ok_or(OutOfMemory { bytes })?;
+        // SAFETY: fresh memory of this mutator, `bytes` bytes, all zero.
+        unsafe { self.begin(new, object, Fresh::Zeroed) };
+        with_heap!(&self.shared.kind, heap => heap.note_type(id, bytes, true));
+        self.count_array(new, bytes);
+        Ok(object)
     }
 
     /// Allocates an object that may move and lives as long as its heap. Its fields or elements are zero or null.

@@ -58,10 +58,18 @@ impl Heap {
     }
 
     /// How many bytes of memory the spaces of the heap hold, as far as the heap knows: what was used once and was not
-    /// given back to the system. It is never more than the limit. The collector's tables are not among them
-    /// ([`Heap::metadata_bytes`]).
+    /// given back to the system. It is more than the limit only where the system does not take memory back, since it is
+    /// locked. The collector's tables are not among them ([`Heap::metadata_bytes`]).
     pub fn resident(&self) -> usize {
         with_heap!(&self.shared.kind, heap => heap.resident())
+    }
+
+    /// Bytes of constants that there is room for yet ([`Mutator::allocate_constant_raw`]), if what else lives leaves as many
+    /// below the limit. The place for constants does not grow. It has an eighth of the limit that the heap was made with. It
+    /// has less where addresses are fewer, in large heaps with compressed references and where the system limits them: 16 MB
+    /// at least, unless a system that limits addresses leaves too few for all other objects.
+    pub fn constants_left(&self) -> usize {
+        with_heap!(&self.shared.kind, heap => heap.constants_left())
     }
 
     /// Calls a type by a name, which censuses and snapshots show. Call it when the type is registered. It panics if the

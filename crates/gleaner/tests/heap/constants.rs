@@ -1,10 +1,10 @@
-//! Constants: no collection looks at them, however many there are.
+//! Constants: no collection looks at them, however many there are, and what has no room among them is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gleaner::raw::{NewObject, Shape, Value};
-use gleaner::{Heap, OldPolicy, Phase, References};
+use gleaner::raw::{NewObject, Shape, TypeId, Value, array_bytes};
+use gleaner::{Elements, Heap, Mutator, OldPolicy, Phase, References};
 
 const COUNT: usize = 2000;
 
@@ -67,5 +67,125 @@ fn constants_are_neither_marked_nor_moved() {
             }
             drop(handle);
         }
+    }
+}
+
+/// A heap, and a type of 24 bytes with one slot.
+fn heap(options: &str) -> (Heap, TypeId) {
+    let builder = Heap::builder().ignore_environment().verify(true);
+    let heap = builder.options(options).unwrap().build().unwrap();
+    let shape = Shape::Structure {
+        bytes: 24,
+        references: &[8],
+    };
+    let of = heap.register_raw(shape).unwrap();
+    (heap, of)
+}
+
+/// Allocates constants until there is no room; how many there are.
+fn fill(mutator: &mut Mutator, of: TypeId) -> usize {
+    let new = NewObject::structure(of, 24);
+    // SAFETY: a structure of 24 bytes, whose slot stays null.
+    let made = || unsafe { mutator.allocate_constant_raw(new) };
+    std::iter::repeat_with(made)
+        .take_while(Result::is_ok)
+        .count()
+}
+
+fn collections(mutator: &mut Mutator) -> u64 {
+    let totals = mutator.totals();
+    totals.scavenges + totals.full_collections
+}
+
+#[test]
+fn where_there_is_no_room_for_constants_nothing_else_is_allocated() {
+    for options in [
+        "heap-limit=4m",
+        "heap-limit=4m,refs=compressed,old=mark-sweep",
+        "heap-limit=4m,arrays=zray",
+        "heap-limit=4m,quarantine=2",
+        "heap-limit=4m,generations=never",
+    ] {
+        let (heap, of) = heap(options);
+        let room = heap.constants_left();
+        assert!((256 << 10..=512 << 10).contains(&room), "{options}: {room}");
+        let mut mutator = heap.attach().unwrap();
+        let count = fill(&mut mutator, of);
+        assert_eq!(count, room / 24, "{options}");
+        assert_eq!(heap.constants_left(), room % 24);
+        let before = (heap.used(), collections(&mut mutator));
+        let new = NewObject::structure(of, 24);
+        // SAFETY: a structure of 24 bytes, whose slot stays null.
+        unsafe {
+            let refused = mutator.allocate_constant_raw(new).unwrap_err();
+            assert_eq!(refused.bytes, 24);
+            assert_eq!((heap.used(), collections(&mut mutator)), before);
+            // The program decides on what costs more.
+            let pinned = mutator.allocate_pinned_raw(new).unwrap();
+            let kept = mutator.handle_raw(Value::reference(pinned)).unwrap();
+            mutator.collect(true);
+            assert_eq!(kept.get_raw(), Value::reference(pinned));
+        }
+    }
+}
+
+/// They count toward the limit. What else is dead makes room for them.
+#[test]
+fn garbage_makes_room_for_constants() {
+    for options in [
+        "heap-limit=4m",
+        "heap-limit=4m,refs=compressed,old=mark-sweep",
+        "heap-limit=4m,generations=never",
+    ] {
+        let (heap, _) = heap(options);
+        let bytes = heap.array(Elements::Bytes).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let mut kept = Vec::new();
+        while let Some(array) = mutator.scope(|scope| {
+            let made = scope.allocate_array(bytes, 100_000).ok()?;
+            scope.handle(made)
+        }) {
+            kept.push(array);
+        }
+        let length = 200_000;
+        let new = NewObject::array(bytes.id(), length, array_bytes(length, 0));
+        // SAFETY: an array of so many bytes.
+        unsafe {
+            assert!(
+                mutator.allocate_constant_raw(new).is_err(),
+                "{options}: beyond the limit"
+            );
+            kept.clear();
+            let constant = mutator.allocate_constant_raw(new).unwrap();
+            assert_eq!(mutator.length_raw(constant), length);
+            assert!(!mutator.is_cut(constant) && mutator.is_pinned_raw(constant));
+        }
+        assert!(heap.used() <= heap.limit());
+    }
+}
+
+#[test]
+fn constants_are_counted_by_type() {
+    let (heap, of) = heap("heap-limit=4m,count-types=on");
+    let mut mutator = heap.attach().unwrap();
+    let count = fill(&mut mutator, of) as u64;
+    let census = mutator.census();
+    let found = census.iter().find(|found| found.id == of).unwrap();
+    assert_eq!(found.live.objects, count);
+    assert_eq!(found.allocated.unwrap().objects, count);
+}
+
+/// The places of others leave fewer addresses to constants, and never none.
+#[test]
+fn large_heaps_have_room_for_constants() {
+    for (options, least) in [
+        ("heap-limit=8g,refs=wide", 1 << 30),
+        ("heap-limit=2g,refs=compressed", 256 << 20),
+        ("heap-limit=12g,refs=compressed", 16 << 20),
+        ("heap-limit=6g,refs=compressed,arrays=zray", 16 << 20),
+    ] {
+        let (heap, _) = heap(options);
+        let room = heap.constants_left();
+        assert!(room >= least - (1 << 20), "{options}: {room}");
     }
 }

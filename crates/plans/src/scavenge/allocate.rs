@@ -35,6 +35,8 @@ pub enum Place {
     Fenced(usize),
     /// No object: arraylets with these contents.
     Arraylets(Contents),
+    /// Among the constants.
+    Constant,
 }
 
 impl Place {
@@ -70,6 +72,7 @@ impl Request {
             Place::Pinned => pages.max(2 * BLOCK_BYTES),
             Place::Fenced(_) => pages,
             Place::Arraylets(_) => self.bytes.next_multiple_of(CHUNK_BYTES),
+            Place::Constant => self.bytes,
             Place::Anywhere if self.bytes > LARGE_BYTES => pages,
             Place::Anywhere => 0,
         }
@@ -214,6 +217,9 @@ impl<F: SlotFormat> Scavenge<F> {
         if let Place::Arraylets(contents) = place {
             let left = self.old_left();
             return self.arraylets().room(world, contents, left) >= bytes;
+        }
+        if place == Place::Constant {
+            return bytes <= self.constants_left().min(self.old_left());
         }
         if bytes > LARGE_BYTES || place != Place::Anywhere {
             let fence = place.fence();

@@ -6,18 +6,61 @@
 //!   another constant, most of all.
 //! - The space is filled upward under the lock for allocation beside the TLABs, by mutators inside the gate. No object
 //!   of it is ever free, so its memory is fresh, and zero.
+//! - A constant lies there or is none: what has no room is refused, and not put where collections look at it.
+
+use core::ptr::NonNull;
 
 use gleaner_base::contexts::AllocatorLocked;
+use gleaner_base::faults::{self, FaultPoint};
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 
 use super::Scavenge;
+use super::allocate::{Place, Request};
+use super::collect::Extent;
 use super::mutator::Mutator;
 
 impl<F: SlotFormat> Scavenge<F> {
-    /// A mutator inside the gate: zeroed memory for a constant; `None` if the space, or the heap, has no room. This
-    /// collects nothing.
-    pub fn allocate_constant(&self, mutator: &Mutator, bytes: usize) -> Option<Address> {
+    /// Zeroed memory for a constant. `None` if the space has no room, or the heap has none when everything was collected: it
+    /// collects only for the heap's sake.
+    ///
+    /// # Safety
+    /// As for [`Scavenge::allocate_slowly`].
+    pub unsafe fn allocate_constant(
+        &self,
+        record: NonNull<Mutator>,
+        bytes: usize,
+    ) -> Option<Address> {
+        // SAFETY: the record is the calling mutator's, as asked.
+        let mutator = unsafe { record.as_ref() };
+        let mut next = Some(Extent::Young);
+        loop {
+            // What a collection frees is no room for constants.
+            if faults::armed(FaultPoint::Allocation) || bytes > self.constants_left() {
+                return None;
+            }
+            let seen = self.epoch();
+            if let Some(object) = self.take_constant(mutator, bytes) {
+                return Some(object);
+            }
+            let request = Request {
+                bytes,
+                place: Place::Constant,
+            };
+            let reason = "no room for a constant";
+            let room = self.collect_unless_past(mutator, next?, reason, seen, request);
+            if let Some(false) = room {
+                next = next.and_then(Extent::harder);
+            }
+        }
+    }
+
+    /// Bytes of constants that the space has room for yet, as far as the limit does.
+    pub fn constants_left(&self) -> usize {
+        self.constants.free()
+    }
+
+    fn take_constant(&self, mutator: &Mutator, bytes: usize) -> Option<Address> {
         let take = |locked: &mut AllocatorLocked<'_>| {
             if bytes > self.old_left() || bytes > self.constants.free() {
                 return None;

@@ -38,6 +38,9 @@ pub(super) struct Sizes {
     pub as_used: bool,
 }
 
+/// Constants have as many bytes of addresses as this, or an eighth of the limit, unless others would lack them.
+const LEAST_CONSTANTS: usize = 16 << 20;
+
 /// The largest young generation that a heap with changing sizes begins with.
 const FIRST_YOUNG: usize = 64 << 20;
 
@@ -96,11 +99,10 @@ impl Sizes {
         } else {
             2 * limit
         };
-        let mut sizes = if least.as_used {
-            least
-        } else {
-            least.with_large(least.limit, most)
-        };
+        let mut sizes = least.with_least_constants(most);
+        if !least.as_used {
+            sizes = sizes.with_large(least.limit, most);
+        }
         if config.options.resize {
             let more = round(sizes.limit - sizes.least_young()).max(sizes.old) - sizes.old;
             sizes.old += more.min(round_down(most - sizes.span()));
@@ -110,8 +112,20 @@ impl Sizes {
             sizes = sizes.changing(most);
         }
         sizes = sizes.with_large(range, if least.as_used { reach } else { most });
-        sizes.constants = round(limit / 8).min(round_down(most.saturating_sub(sizes.reserved())));
+        let more = round_down(most.saturating_sub(sizes.reserved()));
+        sizes.constants = round(limit / 8).min(sizes.constants + more);
         sizes
+    }
+
+    /// Constants come before all that may grow, up to [`LEAST_CONSTANTS`]: they cannot lie anywhere else. Half of the
+    /// addresses beyond the least are left to others.
+    fn with_least_constants(self, most: usize) -> Sizes {
+        let half = most.saturating_sub(self.reserved()) / 2;
+        let wanted = LEAST_CONSTANTS.min(self.limit / 8);
+        Sizes {
+            constants: round_down(wanted.min(half)),
+            ..self
+        }
     }
 
     fn too_large(config: &Config, reach: usize, asked: usize, ranges: usize) -> CreateError {
@@ -330,6 +344,7 @@ pub(super) mod tests {
                 assert!(sizes.least_young() <= sizes.first_young());
                 assert!(sizes.old >= sizes.limit - sizes.first_young());
                 assert_eq!(sizes.large, 2 * limit);
+                assert_eq!(sizes.constants, round(limit / 8));
                 assert_eq!(
                     sizes.pinned, sizes.old,
                     "all that is not young may be pinned"
@@ -382,6 +397,7 @@ pub(super) mod tests {
                 assert!(sizes.large >= sizes.limit.min(beside - 100 * MB));
                 assert!(limit > 5 << 30 || sizes.pinned >= sizes.limit - 65 * MB);
                 assert!(limit > 7 << 30 || sizes.pinned >= sizes.limit / 4);
+                assert!(sizes.constants >= (limit / 8).min(16 * MB));
                 if let Some(before) = before {
                     // A limit that is a little larger takes a little away.
                     let grown = sizes.limit - before.limit;
