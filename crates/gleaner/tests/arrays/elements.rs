@@ -7,7 +7,7 @@ use gleaner::raw::{
     Address, Compressed, Element, Fresh, NewObject, Object, Shape, SlotFormat, Value, Wide,
     array_bytes,
 };
-use gleaner::{ArrayCounts, Elements, Heap, Mutator, Number, References};
+use gleaner::{ArrayCounts, Elements, Handle, Heap, Mutator, Number, References};
 
 fn heap(references: References) -> Heap {
     checked(8 << 20).references(references).build().unwrap()
@@ -541,6 +541,65 @@ fn counted_after_each_copy() -> [ArrayCounts; 3] {
         over.wait();
         counts
     })
+}
+
+/// A copy that goes element by element writes what it shares once, too: another mutator that finds an element of it there may
+/// write that, while the copy goes on.
+#[test]
+fn a_copy_by_elements_does_not_write_again_what_it_has_shared() {
+    const PARTS: usize = 48;
+    const LENGTH: usize = 64 + PARTS * 4096;
+    let options = "arrays=zray,first-n=64,arraylet=4096,fast-copy=off";
+    for round in 0..6 {
+        let heap = Heap::builder().limit(8 << 20).options(options).unwrap();
+        let heap = heap.build().unwrap();
+        let of = heap.array(Elements::Bytes).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let [from, other, to] = [(); 3].map(|()| {
+            mutator.scope(|scope| {
+                let made = scope.allocate_array(of, LENGTH as u32).unwrap();
+                scope.handle(made).unwrap()
+            })
+        });
+        let copy = |mutator: &mut Mutator, to: &Handle| {
+            mutator.scope(|scope| {
+                let [from, to] = [&from, to].map(|array| scope.open(array));
+                scope.copy_elements(from, 0..LENGTH, to, 0).unwrap();
+            });
+        };
+        mutator.scope(|scope| {
+            let from = scope.open(&from);
+            scope.fill_numbers(from, 0, LENGTH, 7_u8).unwrap();
+        });
+        // No other mutator is attached: all parts are shared from now on.
+        copy(&mut mutator, &other);
+        let last = LENGTH - 1 - round;
+        let begin = std::sync::Barrier::new(2);
+        std::thread::scope(|threads| {
+            let writer = threads.spawn(|| {
+                let mut mutator = heap.attach().unwrap();
+                mutator.blocking(|| begin.wait());
+                mutator.scope(|scope| {
+                    let to = scope.open(&to);
+                    while scope.read_u8(to, last) != 7 {
+                        scope.poll();
+                    }
+                    scope.write_u8(to, last, 9).unwrap();
+                });
+            });
+            mutator.blocking(|| begin.wait());
+            copy(&mut mutator, &to);
+            mutator.blocking(|| writer.join().unwrap());
+        });
+        assert_eq!(mutator.array_counts().shared, 2 * PARTS as u64);
+        mutator.scope(|scope| {
+            let to = scope.open(&to);
+            for (index, found) in scope.numbers::<u8>(to, 0, LENGTH).enumerate() {
+                let expected = if index == last { 9 } else { 7 };
+                assert_eq!(found, expected, "byte {index}");
+            }
+        });
+    }
 }
 
 /// A stop costs what 10 KB do that are copied. So two copies of 8 KB are one copy and one stop.
