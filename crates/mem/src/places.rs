@@ -157,6 +157,17 @@ impl TypeTable {
         }
     }
 
+    /// Whether an object is an array of numbers of 2^`log2` bytes.
+    ///
+    /// # Safety
+    /// As for [`TypeTable::reference_place`].
+    #[inline(always)]
+    pub unsafe fn has_numbers(&self, object: Address, log2: u8) -> bool {
+        // SAFETY: an object of a type of this table lies there, as asked.
+        let record = unsafe { self.record_of(object) };
+        record.shape == PRIMITIVES && record.log2 == log2
+    }
+
     /// Whether an object has a length: arrays do, and what has elements behind a head.
     ///
     /// # Safety

@@ -6,9 +6,9 @@
 //! stored. Nothing is said of the order of different bytes, and none of them synchronises.
 //!
 //! Many of these accesses are one instruction (`vectors.rs`); what that leaves over, and everything under Miri and in
-//! models, goes through the loops here. The compiler cannot be told of a vector of atomic
-//! bytes otherwise: a copy that it makes itself must not race, and an atomic access of eight bytes must not meet one
-//! of a single byte.
+//! models, goes through the loops here. Fewer than 16 bytes take no loop and no call (`copy_few`, `fill_few`). The compiler
+//! cannot be told of a vector of atomic bytes otherwise: a copy that it makes itself must not race, and an atomic access of
+//! eight bytes must not meet one of a single byte.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -21,6 +21,16 @@ mod vectors;
 #[cfg(any(miri, loom))]
 mod vectors {
     use crate::Address;
+
+    pub const FEW: usize = 0;
+
+    pub unsafe fn copy_few(_: Address, _: Address, _: usize) {
+        unreachable!("no number of bytes is less");
+    }
+
+    pub unsafe fn fill_few(_: Address, _: u8, _: usize) {
+        unreachable!("no number of bytes is less");
+    }
 
     pub unsafe fn copy_upward(_: Address, _: Address, _: usize) -> usize {
         0
@@ -55,15 +65,35 @@ unsafe fn byte<'a>(at: Address) -> &'a AtomicU8 {
 ///
 /// # Safety
 /// Bytes lie at both places, which other threads use as this file says, or not at all.
-#[inline]
+#[inline(always)]
 pub unsafe fn copy(from: Address, to: Address, count: usize) {
+    // SAFETY: the bytes lie there, as the caller promises. Upward, none of them is stored before it is loaded.
+    unsafe {
+        if count < vectors::FEW && goes_upward(from, to, count) {
+            vectors::copy_few(from, to, count);
+        } else {
+            copy_many(from, to, count);
+        }
+    }
+}
+
+/// Whether a copy from the first byte on stores none before it is loaded.
+#[inline(always)]
+fn goes_upward(from: Address, to: Address, count: usize) -> bool {
+    to <= from || from.add(count) <= to
+}
+
+/// # Safety
+/// As for [`copy`].
+#[inline(never)]
+unsafe fn copy_many(from: Address, to: Address, count: usize) {
     let one = |index: usize| {
         // SAFETY: one of the bytes that lie there, as the caller promises.
         let value = unsafe { byte(from.add(index)) }.load(Ordering::Relaxed);
         // SAFETY: as before.
         unsafe { byte(to.add(index)) }.store(value, Ordering::Relaxed);
     };
-    if to <= from || from.add(count) <= to {
+    if goes_upward(from, to, count) {
         // SAFETY: the bytes lie there, as the caller promises, and none is stored before it is loaded.
         let done = unsafe { vectors::copy_upward(from, to, count) };
         (done..count).for_each(one);
@@ -131,8 +161,22 @@ pub unsafe fn first_difference(one: Address, other: Address, count: usize) -> Op
 ///
 /// # Safety
 /// As for [`copy`].
-#[inline]
+#[inline(always)]
 pub unsafe fn fill(at: Address, value: u8, count: usize) {
+    // SAFETY: the bytes lie there, as the caller promises.
+    unsafe {
+        if count < vectors::FEW {
+            vectors::fill_few(at, value, count);
+        } else {
+            fill_many(at, value, count);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`copy`].
+#[inline(never)]
+unsafe fn fill_many(at: Address, value: u8, count: usize) {
     // SAFETY: the bytes lie there, as the caller promises.
     let done = unsafe { vectors::fill(at, value, count) };
     for index in done..count {

@@ -128,6 +128,27 @@ impl Scope<'_> {
         other: Local<'_>,
         other_index: usize,
     ) -> Option<usize> {
+        let count = range.end.wrapping_sub(range.start);
+        if range.start <= range.end
+            && let Some(at) = self.near_bytes::<u8>(one, range.start, count)
+            && let Some(other_at) = self.near_bytes::<u8>(other, other_index, count)
+        {
+            // SAFETY: so many bytes lie at both places, which others use byte by byte.
+            let found = || unsafe { shared_bytes::first_difference(at, other_at, count) };
+            return (at != other_at).then(found).flatten();
+        }
+        self.compare_far_or_larger(one, range, other, other_index)
+    }
+
+    /// What [`Scope::compare_elements`] does not do at once.
+    #[inline(never)]
+    fn compare_far_or_larger(
+        &self,
+        one: Local<'_>,
+        range: Range<usize>,
+        other: Local<'_>,
+        other_index: usize,
+    ) -> Option<usize> {
         let (index, count) = (range.start, count_of(&range));
         let ((one, log2), (other, other_log2)) = (self.array(one), self.array(other));
         assert!(

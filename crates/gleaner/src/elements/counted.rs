@@ -46,10 +46,16 @@ impl Mutator {
         }
     }
 
+    /// Whether copies are counted.
+    #[inline(always)]
+    pub(super) fn counts_copies(&self) -> bool {
+        self.record().has_tally()
+    }
+
     /// Counts a copy of `bytes` bytes from offset `from` of one array to offset `to` of another.
     pub(super) fn count_copy(&self, from: usize, to: usize, bytes: usize) {
-        let record = self.record();
-        if record.has_tally() {
+        if self.counts_copies() {
+            let record = self.record();
             with_heap!(&self.shared.kind, heap => heap.note_copy(record, from, to, bytes));
         }
     }

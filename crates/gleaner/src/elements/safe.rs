@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use gleaner_mem::Address;
+use gleaner_mem::object_model::element;
 use gleaner_mem::shared_bytes;
 
 use super::checks::{check_range, count_of, kind};
@@ -64,15 +65,24 @@ impl Scope<'_> {
         count: usize,
         number: T,
     ) -> Result<(), OutOfMemory> {
-        let object = self.numbers_of::<T>(array, "a fill of", index, count);
-        // SAFETY: an array of such numbers with this range.
-        let near = unsafe { self.shared().near::<T>(object, index, count) };
-        if let Some(at) = near.filter(|_| T::BYTES == 1) {
+        if let Some(at) = self.near_bytes::<T>(array, index, count) {
             // SAFETY: a number of one byte, and so many lie there, which others use byte by byte.
             unsafe { shared_bytes::fill(at, (&raw const number).cast::<u8>().read(), count) };
             return Ok(());
         }
-        // SAFETY: as before; a scope has only locals.
+        self.fill_one_by_one(array, index, count, number)
+    }
+
+    #[inline(never)]
+    fn fill_one_by_one<T: Number>(
+        &mut self,
+        array: Local<'_>,
+        index: usize,
+        count: usize,
+        number: T,
+    ) -> Result<(), OutOfMemory> {
+        let object = self.numbers_of::<T>(array, "a fill of", index, count);
+        // SAFETY: an array of such numbers with this range; a scope has only locals.
         let mut cursor = unsafe { self.mutator().cursor_mut::<T>(object, index, count) }?;
         // SAFETY: any number is valid. One by one, since others may use them meanwhile.
         while unsafe { cursor.store(number) } {}
@@ -106,6 +116,17 @@ impl Scope<'_> {
     /// Copies numbers of an array, from `index` on, to a buffer. If another mutator writes a number meanwhile, either
     /// value is copied.
     pub fn read_elements<T: Number>(&self, array: Local<'_>, index: usize, into: &mut [T]) {
+        if let Some(from) = self.near_bytes::<T>(array, index, into.len()) {
+            let to = Address::of(into.as_mut_ptr());
+            // SAFETY: so many bytes lie there, which others use byte by byte, and in the buffer.
+            return unsafe { shared_bytes::copy(from, to, into.len()) };
+        }
+        self.read_far_or_larger(array, index, into);
+    }
+
+    /// What [`Scope::read_elements`] does not do at once.
+    #[inline(never)]
+    fn read_far_or_larger<T: Number>(&self, array: Local<'_>, index: usize, into: &mut [T]) {
         let object = self.numbers_of::<T>(array, "a copy of", index, into.len());
         // SAFETY: an array of such numbers with this range.
         unsafe { self.shared().read_shared(object, index, into) };
@@ -114,6 +135,22 @@ impl Scope<'_> {
     /// Copies numbers to the elements of an array from `index` on. Like an allocation, this may collect, and it fails
     /// when there is no memory.
     pub fn write_elements<T: Number>(
+        &mut self,
+        array: Local<'_>,
+        index: usize,
+        from: &[T],
+    ) -> Result<(), OutOfMemory> {
+        if let Some(to) = self.near_bytes::<T>(array, index, from.len()) {
+            // SAFETY: so many bytes lie there, which others use byte by byte, and in the buffer.
+            unsafe { shared_bytes::copy(Address::of(from.as_ptr()), to, from.len()) };
+            return Ok(());
+        }
+        self.write_far_or_larger(array, index, from)
+    }
+
+    /// What [`Scope::write_elements`] does not do at once.
+    #[inline(never)]
+    fn write_far_or_larger<T: Number>(
         &mut self,
         array: Local<'_>,
         index: usize,
@@ -128,6 +165,28 @@ impl Scope<'_> {
     /// elements may overlap with the range. Both arrays are of references, or both have elements of the same size. Like
     /// an allocation, this may collect, and it fails when there is no memory.
     pub fn copy_elements(
+        &mut self,
+        from: Local<'_>,
+        range: Range<usize>,
+        to: Local<'_>,
+        to_index: usize,
+    ) -> Result<(), OutOfMemory> {
+        let count = range.end.wrapping_sub(range.start);
+        if range.start <= range.end
+            && !self.shared().counts_copies()
+            && let Some(at) = self.near_bytes::<u8>(from, range.start, count)
+            && let Some(to_at) = self.near_bytes::<u8>(to, to_index, count)
+        {
+            // SAFETY: so many bytes lie at both places, which others use byte by byte.
+            unsafe { shared_bytes::copy(at, to_at, count) };
+            return Ok(());
+        }
+        self.copy_far_or_larger(from, range, to, to_index)
+    }
+
+    /// What [`Scope::copy_elements`] does not do at once.
+    #[inline(never)]
+    fn copy_far_or_larger(
         &mut self,
         from: Local<'_>,
         range: Range<usize>,
@@ -175,6 +234,31 @@ impl Scope<'_> {
         let length = unsafe { self.shared().length_raw(array) };
         check_range(what, length, index, count);
         array
+    }
+
+    /// Where so many numbers of one byte each lie, from `index` on, if `array` is an array of such numbers that has them, and
+    /// they lie in one piece behind its length. What it is otherwise, the caller finds out. Short ranges cost little more than
+    /// these comparisons, so nothing else is done here.
+    #[inline(always)]
+    pub(super) fn near_bytes<T: Number>(
+        &self,
+        array: Local<'_>,
+        index: usize,
+        count: usize,
+    ) -> Option<Address> {
+        if T::BYTES > 1 {
+            return None;
+        }
+        let (object, mutator) = (self.object(array), self.shared());
+        // SAFETY: a local refers to a valid object; an array has a length.
+        let length = unsafe {
+            if !mutator.types().has_numbers(object, 0) {
+                return None;
+            }
+            mutator.length_raw(object) as usize
+        };
+        let end = index.checked_add(count)?;
+        (end <= length && end <= mutator.record().pieces.first_n).then(|| element(object, index, 1))
     }
 
     /// An array of numbers of this size that has a range. Panics if it is another object, or shorter.

@@ -172,8 +172,38 @@ unsafe fn copy_piece(from: Address, to: Address, log2: u32) {
     }
 }
 
-/// The sizes of pieces that fewer than 16 bytes are made of, as logarithms.
+/// Fewer bytes than these are at most one piece of each size: 8, 4, 2 and 1 bytes.
+pub const FEW: usize = 16;
+
+/// The sizes of these pieces, as logarithms.
 const PIECES: [u32; 4] = [3, 2, 1, 0];
+
+/// Copies fewer than [`FEW`] bytes, from the first on.
+///
+/// # Safety
+/// As for [`copy_upward`].
+#[inline(always)]
+pub unsafe fn copy_few(from: Address, to: Address, count: usize) {
+    let (mut from, mut to) = (from, to);
+    // SAFETY: pieces of the bytes, which lie at both places, as the caller promises, and are used as the file says.
+    unsafe {
+        if count & 8 != 0 {
+            copy_piece(from, to, 3);
+            (from, to) = (from.add(8), to.add(8));
+        }
+        if count & 4 != 0 {
+            copy_piece(from, to, 2);
+            (from, to) = (from.add(4), to.add(4));
+        }
+        if count & 2 != 0 {
+            copy_piece(from, to, 1);
+            (from, to) = (from.add(2), to.add(2));
+        }
+        if count & 1 != 0 {
+            copy_piece(from, to, 0);
+        }
+    }
+}
 
 /// As many bytes as the instruction loads, the first of them lowest.
 macro_rules! load_by {
@@ -232,12 +262,7 @@ pub unsafe fn copy_upward(from: Address, to: Address, count: usize) -> usize {
             copy_piece(from.add(done), to.add(done), 4);
             done += 16;
         }
-        for log2 in PIECES {
-            if count & (1 << log2) != 0 {
-                copy_piece(from.add(done), to.add(done), log2);
-                done += 1 << log2;
-            }
-        }
+        copy_few(from.add(done), to.add(done), count - done);
     }
     count
 }
@@ -370,6 +395,39 @@ pub unsafe fn equal(one: Address, other: Address, count: usize) -> usize {
     }
 }
 
+/// A word of which each byte has this value.
+#[inline(always)]
+const fn repeated(value: u8) -> u64 {
+    value as u64 * 0x0101_0101_0101_0101
+}
+
+/// Stores one value into fewer than [`FEW`] bytes.
+///
+/// # Safety
+/// As for [`fill`].
+#[inline(always)]
+pub unsafe fn fill_few(at: Address, value: u8, count: usize) {
+    let (mut at, word) = (at, repeated(value));
+    // SAFETY: the bytes lie there, as the caller promises; one relaxed store of each, as the file says.
+    unsafe {
+        if count & 8 != 0 {
+            store_by!("mov [{to}], {word}", at, word);
+            at = at.add(8);
+        }
+        if count & 4 != 0 {
+            store_by!("mov [{to}], {word:e}", at, word);
+            at = at.add(4);
+        }
+        if count & 2 != 0 {
+            store_by!("mov [{to}], {word:x}", at, word);
+            at = at.add(2);
+        }
+        if count & 1 != 0 {
+            store_by!("mov [{to}], {word:l}", at, word);
+        }
+    }
+}
+
 /// From so many bytes on one instruction that fills all of them is faster than a loop.
 const LONG_FILL: usize = 512;
 
@@ -392,7 +450,7 @@ pub unsafe fn fill(at: Address, value: u8, count: usize) -> usize {
         }
         return count;
     }
-    let word = u64::from(value) * 0x0101_0101_0101_0101;
+    let word = repeated(value);
     let mut done = 0;
     // SAFETY: the bytes lie there, as the caller promises; one relaxed store of each, as the file says.
     unsafe {
@@ -401,21 +459,7 @@ pub unsafe fn fill(at: Address, value: u8, count: usize) -> usize {
             store_by!("mov [{to}], {word}", at.add(done + 8), word);
             done += 16;
         }
-        if count & 8 != 0 {
-            store_by!("mov [{to}], {word}", at.add(done), word);
-            done += 8;
-        }
-        if count & 4 != 0 {
-            store_by!("mov [{to}], {word:e}", at.add(done), word);
-            done += 4;
-        }
-        if count & 2 != 0 {
-            store_by!("mov [{to}], {word:x}", at.add(done), word);
-            done += 2;
-        }
-        if count & 1 != 0 {
-            store_by!("mov [{to}], {word:l}", at.add(done), word);
-        }
+        fill_few(at.add(done), value, count - done);
     }
     count
 }

@@ -344,6 +344,7 @@ impl Mutator {
     }
 
     /// Whether this mutator counts what it does with arrays.
+    #[inline(always)]
     pub fn has_tally(&self) -> bool {
         self.tally.is_some()
     }
