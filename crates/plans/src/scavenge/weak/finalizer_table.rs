@@ -156,7 +156,7 @@ mod tests {
         // Every third one goes; the first twenty are old, and some behind a young one.
         let mut sifting = table.sift(0);
         for number in (0..100).filter(|number| number % 3 > 0) {
-            sifting.keep(finalizer(number), number < 30 || number > 50);
+            sifting.keep(finalizer(number), !(30..=50).contains(&number));
         }
         sifting.end();
         let expected = (0..100).filter(|number| number % 3 > 0).map(finalizer);
