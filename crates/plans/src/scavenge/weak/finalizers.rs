@@ -13,7 +13,7 @@
 //! back is an ordinary object.
 //!
 //! # Invariants
-//! - The last slot of a finalizer says what it is ([`Status`]). One that is ready is in the list of its order, linked by
+//! - The last slot of a finalizer says what it is (`Status`). One that is ready is in the list of its order, linked by
 //!   that slot.
 //! - A waiting finalizer that was taken back leaves the table when it is next gone through. A ready one has an immediate in
 //!   place of its object from then on, and is skipped when its turn comes.
