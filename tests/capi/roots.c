@@ -493,7 +493,7 @@ static void constants_never_move(bool compressed)
     gleaner_walk(s.m, count_object, &objects);
     CHECK(objects == count + 3); /* the array, a node, the weak reference */
     CHECK(gleaner_used(s.heap) >= count * s.node_bytes);
-    /* What has no room there is pinned by whoever wants that. */
+    /* An object that has no room there can still be allocated pinned. */
     CHECK(gleaner_allocate_pinned(s.m, s.node, s.node_bytes) != NULL);
     gleaner_weak_free(weak);
     free(nodes);

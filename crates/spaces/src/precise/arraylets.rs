@@ -350,7 +350,7 @@ impl Arraylets {
         let chunk = self.kinds.index(arraylet);
         // Something lives in the chunk until the store below, so nobody else makes it anything else meanwhile.
         self.kinds.get(chunk).fetch_or(HAS_YOUNG, Ordering::Relaxed);
-        // Release: whoever takes it writes behind all that was done to it (`allocate`).
+        // Release: the thread that takes it writes behind all that was done to it (`allocate`).
         self.state(arraylet).store(FREE, Ordering::Release);
     }
 
