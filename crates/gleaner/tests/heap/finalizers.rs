@@ -222,6 +222,34 @@ fn what_is_taken_back_is_announced_no_more_and_keeps_nothing() {
     }
 }
 
+/// Of several that are ready, those that were taken back are passed over, wherever they stand.
+#[test]
+fn what_was_taken_back_when_it_was_ready_is_passed_over() {
+    for setup in SETUPS {
+        let heap = heap(setup);
+        let of = heap.structure(NODE).unwrap();
+        heap.attach().unwrap().scope(|scope| {
+            let finalizers = [(); 5].map(|()| scope.null());
+            for (number, &finalizer) in finalizers.iter().enumerate() {
+                scope.nested(|scope| {
+                    let object = node(scope, of, number as u64);
+                    let value = node(scope, of, 1000 + number as u64);
+                    let finalizing = Finalizing::default();
+                    let made = scope.finalizer(object, value, finalizing).unwrap();
+                    scope.assign(finalizer, made);
+                });
+            }
+            scope.collect(true);
+            for number in [0, 2, 4] {
+                assert!(scope.take_back(finalizers[number]));
+            }
+            assert_eq!(heap.ready_finalizers(), 2);
+            assert_eq!(handed_out(scope), [1, 3]);
+            assert_eq!(heap.ready_finalizers(), 0);
+        });
+    }
+}
+
 /// The heap has types of its own: a census names them, and a program cannot unregister them.
 #[test]
 fn the_types_of_the_heap_stay() {
