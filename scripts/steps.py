@@ -10,7 +10,8 @@ starts before it ended, but others so marked. A failed step does not stop the ot
 later steps build nothing. What a step prints appears when it ends. Logs lie in target/steps/, with what each step took
 (times.tsv: seconds, seconds of processor time); the last line, also in target/steps/result, is "N passed, N failed". A step
 that takes a fifth more of the whole's processor time than scripts/step-times.tsv says is named, and so are the tests that
-took longest. One run at a time in a tree, since logs are the tree's; one that a signal ends takes the steps under way with it.
+took longest; what failed is named again before the last line. One run at a time in a tree, since logs are the tree's; one
+that a signal ends takes the steps under way with it.
 """
 
 import os
@@ -27,9 +28,10 @@ from checks import compared, ends_when_told, only_one, report
 
 LOGS = pathlib.Path("target/steps")
 KEPT = pathlib.Path(__file__).with_name("step-times.tsv")
-# Seconds of silence after which the steps under way are named, and seconds below which growing is noise; tests named as slow.
+# Seconds of silence after which the steps under way are named, and seconds below which growing is noise; tests named as slow, and failures named at the end.
 SILENCE, SMALL = 60, 10
 SLOWEST = 10
+MOST_FAILURES = 20
 # Targets that are called like steps and are none: they run others, or need what few machines have, or hours.
 NO_STEPS = {"check-quick", "test-clients", "test-conformance", "test-embed", "test-long", "test-miri", "test-mutants", "test-mutants-pure"}
 
@@ -48,6 +50,7 @@ class Step:
         self.passed = self.failed = 0
         self.wall = self.cpu = 0.0
         self.took = []
+        self.failures = []
 
     def start(self):
         """Its make target, writing to its log."""
@@ -74,6 +77,7 @@ class Step:
         text = self.log.read_text(errors="replace")
         self.passed, self.failed = tally.count(self.kind, self.process.returncode, text)
         self.took = [(seconds, f"{self.name}: {test}") for seconds, test in tally.took(text)]
+        self.failures = [f"{self.name}: {line}" for line in tally.failures(text)] if self.failed else []
         if self.name == "build" and not self.failed:
             os.environ["IS_BUILT"] = "1"  # what make passes on: later steps build nothing
         print(f"\n== make {self.name}\n{text}", end="" if text.endswith("\n") else "\n", flush=True)
@@ -257,6 +261,11 @@ def main():
         print(f"{name} grew: {seconds:.0f} s of processor time, {expected:.0f} expected ({KEPT.name})")
     slowest = sorted((pair for step in steps for pair in step.took), reverse=True)[:SLOWEST]
     print("\nthe slowest tests:", *(f"{seconds:7.1f}s {test}" for seconds, test in slowest), sep="\n")
+    failures = [line for step in steps for line in step.failures]
+    if failures:
+        print("\nwhat failed:", *(f"    {line}" for line in failures[:MOST_FAILURES]), sep="\n")
+        if len(failures) > MOST_FAILURES:
+            print(f"    and {len(failures) - MOST_FAILURES} more, in {LOGS}/")
     line = f"{sum(step.passed for step in steps)} passed, {sum(step.failed for step in steps)} failed"
     result.write_text(line + "\n")
     print(f"\n{line}", flush=True)

@@ -30,6 +30,7 @@ DURATION = re.compile(r"^([\d.]+)s (?:call|setup|teardown) +(\S+)", re.M)
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;", re.M)
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed\s*$", re.M)
 PYTEST = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in [\d.]+s", re.M)
+FAILURE = re.compile(r"^(?:FAILED\b.*|not ok .*|ERROR tests?/.*|error(?:\[\w+\])?: .*|test .* \.\.\. FAILED)$", re.M)
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -72,6 +73,13 @@ def took(text):
     return found
 
 
+def failures(text):
+    """The lines of a failed step's log that name what failed, each once; where none does, the last lines that say anything."""
+    text = COLOUR.sub("", text).replace("\r", "\n")
+    named = FAILURE.findall(text) or [line for line in text.splitlines() if line.strip()][-3:]
+    return list(dict.fromkeys(line.strip() for line in named))
+
+
 def self_test():
     """Each case is (what, got, wanted)."""
     cargo = ("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n"
@@ -82,6 +90,11 @@ def self_test():
         ("what a test binary took", took(binaries), [(0.19, "tests/place.rs (place)")]),
         ("what a program took", took("# took 3.2 s: typed\n1 passed, 0 failed\n"), [(3.2, "typed")]),
         ("what pytest says", took("12.50s call     tests/a.py::test_b\n"), [(12.5, "tests/a.py::test_b")]),
+        ("what failed, of every kind", failures("ok: a\nFAILED: b\n    1 instead of 2\ntest c ... FAILED\ntest d ... ok\nnot ok 3 - e\nFAILED tests/f.py::g - h\n"
+                                                "\x1b[31merror[E0308]\x1b[0m: i\n"),
+         ["FAILED: b", "test c ... FAILED", "not ok 3 - e", "FAILED tests/f.py::g - h", "error[E0308]: i"]),
+        ("a failure that is named twice", failures("test c ... FAILED\ntest c ... FAILED\n"), ["test c ... FAILED"]),
+        ("a failure without a name", failures("a\nb\n\nc\nd\n"), ["b", "c", "d"]),
         ("a check that passes", count("status", 0, ""), (1, 0)),
         ("a check that fails", count("status", 2, "9 passed, 0 failed\n"), (0, 1)),
         ("the sum over test binaries", count("cargo", 101, cargo), (5, 1)),
