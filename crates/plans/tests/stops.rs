@@ -535,6 +535,57 @@ fn a_thread_that_was_a_stray_is_waited_for() {
     door.leave(own);
 }
 
+/// As a thread that gets no processor for a while.
+extern "C" fn stop_late(signal: c_int, information: *mut Information, context: *mut c_void) {
+    threads::sleep_ns(250_000_000);
+    on_suspend(signal, information, context);
+}
+
+/// How often the handler of a program ran that it put in the place of the collector's.
+static REPLACED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count_replaced(_: c_int, _: *mut Information, _: *mut c_void) {
+    REPLACED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A signal that was sent again, to a thread that took its time, is not left to what the program installs when the world runs:
+/// the default of the suspend signal ends the process.
+#[test]
+fn a_signal_that_was_sent_again_reaches_no_other_handler() {
+    const REAL_TIME: c_int = 41;
+    let door = Door::new();
+    let own = door.register();
+    let (thread, work) = start_worker(door, move |work| {
+        signals::unblock(REAL_TIME);
+        spin(door, work);
+    });
+    let record = other_record(door, own);
+    for is_held in [false, true] {
+        assert!(signals::install_suspend_handler(REAL_TIME, stop_late));
+        let replace =
+            || assert!(signals::install_suspend_handler(REAL_TIME, count_replaced));
+        door.lock.lock();
+        if is_held {
+            hold_thread(&door.world, record, REAL_TIME).unwrap();
+            replace();
+            record.station.release();
+        } else {
+            let stopped = stop_world(&door.world, door.mutators(), REAL_TIME).unwrap();
+            replace();
+            resume_world(&door.world, stopped);
+        }
+        door.lock.unlock();
+        let before = work.load(Ordering::Relaxed);
+        while work.load(Ordering::Relaxed) == before {
+            threads::yield_now();
+        }
+        assert_eq!(REPLACED.load(Ordering::Relaxed), 0, "held: {is_held}");
+    }
+    door.over.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    door.leave(own);
+}
+
 unsafe extern "C" {
     fn getrlimit(resource: c_int, limits: *mut [u64; 2]) -> c_int;
     fn setrlimit(resource: c_int, limits: *const [u64; 2]) -> c_int;

@@ -39,6 +39,11 @@ const BETWEEN_LOOKS_NS: u64 = 20_000;
 /// part of any.
 static STRAY: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 
+/// Whether a thread was ever sent the signal twice in a stop, as happens where it does not run for long: the second may still be
+/// on its way when the world runs again. Stored by stoppers before they resume the world, relaxed: read by threads that have
+/// seen it resumed. No part of any model, as above.
+static SENT_AGAIN: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
+
 /// A thread that cannot be stopped, now or later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
@@ -62,7 +67,7 @@ type Sent = Result<(), Refused>;
 
 /// The handler of the suspend signal.
 pub extern "C" fn on_suspend(
-    _signal: c_int,
+    signal: c_int,
     _information: *mut Information,
     _context: *mut c_void,
 ) {
@@ -81,6 +86,11 @@ pub extern "C" fn on_suspend(
         let world = (*record).world;
         if !world.is_null() {
             (*world).stop_here(&(*record).station, &raw const stack_pointer as usize);
+            // What was sent again is answered here: the program may put another handler in the place of this one as soon as the
+            // world runs, or none, and would die of it.
+            while SENT_AGAIN.load(Ordering::Relaxed) && signals::take_pending(signal) {
+                (*world).stop_here(&(*record).station, &raw const stack_pointer as usize);
+            }
         }
     }
 }
@@ -127,6 +137,7 @@ pub unsafe fn stop_world<'a>(
                 tell_of_running(world, mutators, signal, epoch);
             }
             flag_stray(world, mutators, epoch);
+            SENT_AGAIN.store(true, Ordering::Relaxed);
             send_all(world, mutators, signal, epoch)?;
         }
     }
@@ -246,6 +257,7 @@ pub fn hold_thread(world: &World, thread: &Mutator, signal: c_int) -> Sent {
     STRAY.store(0, Ordering::Relaxed);
     signals::keep_suspend_handler(signal);
     let (mut losses, mut since) = (0, clock::monotonic_ns());
+    SENT_AGAIN.store(true, Ordering::Relaxed); // It may be: whatever wakes this thread lets it send another.
     while !thread.station.is_held() && !thread.is_blocked() {
         let now = clock::monotonic_ns();
         if now - since >= RESEND_AFTER_NS {
