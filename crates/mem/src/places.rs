@@ -165,7 +165,8 @@ impl TypeTable {
     pub unsafe fn has_numbers(&self, object: Address, log2: u8) -> bool {
         // SAFETY: an object of a type of this table lies there, as asked.
         let record = unsafe { self.record_of(object) };
-        record.shape == PRIMITIVES && record.log2 == log2
+        // Both bytes at once.
+        [record.shape, record.log2] == [PRIMITIVES, log2]
     }
 
     /// Whether an object has a length: arrays do, and what has elements behind a head.
