@@ -562,8 +562,7 @@ fn a_signal_that_was_sent_again_reaches_no_other_handler() {
     let record = other_record(door, own);
     for is_held in [false, true] {
         assert!(signals::install_suspend_handler(REAL_TIME, stop_late));
-        let replace =
-            || assert!(signals::install_suspend_handler(REAL_TIME, count_replaced));
+        let replace = || assert!(signals::install_suspend_handler(REAL_TIME, count_replaced));
         door.lock.lock();
         if is_held {
             hold_thread(&door.world, record, REAL_TIME).unwrap();

@@ -66,11 +66,7 @@ pub enum Cause {
 type Sent = Result<(), Refused>;
 
 /// The handler of the suspend signal.
-pub extern "C" fn on_suspend(
-    signal: c_int,
-    _information: *mut Information,
-    _context: *mut c_void,
-) {
+pub extern "C" fn on_suspend(signal: c_int, _information: *mut Information, _context: *mut c_void) {
     let record = Mutator::current();
     if record.is_null() {
         // Not registered, or no longer: nobody waits for this thread, at most for one that had its number.
