@@ -66,6 +66,17 @@ static void ends_a_region_in_a_walk(struct stage *s)
     gleaner_walk(s->m, end_a_region_there, s);
 }
 
+static void begin_a_region_there(void *place, void *object, size_t bytes)
+{
+    (void)object, (void)bytes;
+    gleaner_blocking_begin(((struct stage *)place)->m);
+}
+
+static void begins_a_region_in_a_walk(struct stage *s)
+{
+    gleaner_walk(s->m, begin_a_region_there, s);
+}
+
 static void get_totals_there(void *place, void *object, size_t bytes)
 {
     struct gleaner_totals totals;
@@ -126,6 +137,18 @@ static void end_the_region_told(void *place, const struct gleaner_collection *of
 {
     (void)of;
     gleaner_blocking_end(((struct stage *)place)->m);
+}
+
+static void begin_a_region_told(void *place, const struct gleaner_collection *of)
+{
+    (void)of;
+    gleaner_blocking_begin(((struct stage *)place)->m);
+}
+
+static void begins_a_region_in_a_listener(struct stage *s)
+{
+    gleaner_add_listener(s->heap, begin_a_region_told, s);
+    gleaner_collect(s->m, false);
 }
 
 static void ends_a_region_in_a_listener(struct stage *s)
@@ -369,6 +392,10 @@ static const struct mistake mistakes[] = {
     { "a collection by a function that visits all objects", collects_in_a_walk },
     { "the end of a blocking region by a function that visits",
       ends_a_region_in_a_walk },
+    { "a blocking region by a function that visits all objects",
+      begins_a_region_in_a_walk },
+    { "the end of a listener inside a blocking region that it began",
+      begins_a_region_in_a_listener },
     { "totals are asked for by a function that visits all objects", gets_totals_in_a_walk },
     { "attaching by a function that visits all objects", attaches_in_a_walk },
     { "detaching by a function that visits all objects", detaches_in_a_walk },

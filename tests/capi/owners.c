@@ -105,6 +105,63 @@ static void stores_elsewhere(struct stage *s)
     on_another_thread(s, stores);
 }
 
+static void swaps(struct stage *s)
+{
+    gleaner_value expected = 0;
+
+    gleaner_swap(s->m, object_of_the_owner, 8, &expected, 0);
+}
+
+static void swaps_elsewhere(struct stage *s)
+{
+    object_of_the_owner = gleaner_object(new_node(s, 1));
+    on_another_thread(s, swaps);
+}
+
+static void copies(struct stage *s)
+{
+    gleaner_copy_elements(s->m, object_of_the_owner, 0, object_of_the_owner, 2, 2);
+}
+
+static void compares(struct stage *s)
+{
+    gleaner_compare_elements(s->m, object_of_the_owner, 0, object_of_the_owner, 2, 2);
+}
+
+static void asks_for_pinned_elements(struct stage *s)
+{
+    gleaner_pinned_elements(s->m, object_of_the_owner);
+}
+
+static void with_an_array_elsewhere(struct stage *s, void (*make)(struct stage *s))
+{
+    object_of_the_owner = gleaner_allocate_array(s->m, s->bytes, 10, 1);
+    CHECK(object_of_the_owner != NULL);
+    on_another_thread(s, make);
+}
+
+static void copies_elsewhere(struct stage *s)
+{
+    with_an_array_elsewhere(s, copies);
+}
+
+static void compares_elsewhere(struct stage *s)
+{
+    with_an_array_elsewhere(s, compares);
+}
+
+static void asks_for_pinned_elements_elsewhere(struct stage *s)
+{
+    with_an_array_elsewhere(s, asks_for_pinned_elements);
+}
+
+static void copies_with_nothing(struct stage *s)
+{
+    void *array = gleaner_allocate_array(s->m, s->bytes, 10, 1);
+
+    gleaner_copy_elements(NULL, array, 0, array, 2, 2);
+}
+
 /* ---- a mutator that is gone ---------------------------------------------- */
 
 static void collects_detached(struct stage *s)
@@ -523,6 +580,12 @@ static const struct mistake mistakes[] = {
     { "a collection by thread ", collects_elsewhere },
     { "an allocation by thread ", allocates_elsewhere },
     { "a store by thread ", stores_elsewhere },
+    { "a store by thread ", swaps_elsewhere },
+    { "a copy of elements by thread ", copies_elsewhere },
+    { "a comparison of elements by thread ", compares_elsewhere },
+    { "the elements of a pinned array by thread ",
+      asks_for_pinned_elements_elsewhere },
+    { "a copy of elements by a mutator that is NULL", copies_with_nothing },
     { "a poll by thread ", polls_elsewhere },
     { "a handle is made by thread ", makes_a_handle_elsewhere },
     { "detaching by thread ", detaches_elsewhere },

@@ -443,9 +443,11 @@ bool gleaner_set_thread_role(gleaner_role role);
    In a region, a call that allocates, collects, walks, copies elements or makes
    a handle ends the process with a message. So does a poll for which a
    collection waits, and with GLEANER_DEBUG defined every poll and every store.
-   So does an end without a beginning. gleaner_get_totals is allowed. A mutator
-   of the same heap that the thread attached inside the region must be detached
-   before the region ends; otherwise the process ends with a message.
+   So does an end without a beginning, a beginning in a function for which the
+   heap is stopped, and the end of a listener in a region that it began.
+   gleaner_get_totals is allowed. A mutator of the same heap that the thread
+   attached inside the region must be detached before the region ends; otherwise
+   the process ends with a message.
 
    A thread that is a mutator of two heaps must be in a blocking region of the
    one while it uses the other; otherwise two threads may wait for each
@@ -837,6 +839,7 @@ static inline bool gleaner_swap(gleaner_mutator *mutator, void *object,
 {
     uintptr_t slot = (uintptr_t)object + offset;
 
+    GLEANER_MAY_USE(mutator, "a store");
     if (mutator->slot_bytes == 8) {
         if (!__atomic_compare_exchange_n((uint64_t *)slot, expected, value,
                                          false, __ATOMIC_ACQ_REL,

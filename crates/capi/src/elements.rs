@@ -6,7 +6,7 @@ use std::slice;
 
 use gleaner::raw::{Address, LENGTH, Piece, Record, Value, elements};
 
-use crate::{accessing, pointer};
+use crate::{accessing, mutator, pointer};
 
 /// Runs a body with `$number` as the integers of `$bytes` bytes: 1, 2, 4 or 8.
 macro_rules! with_number {
@@ -263,7 +263,11 @@ pub unsafe extern "C" fn gleaner_copy_elements(
 ) -> bool {
     let (from, to) = (Address::of(from.cast_mut()), Address::of(to));
     // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
-    unsafe { accessing(record).copy_elements_raw(from, from_index, to, to_index, count) }.is_ok()
+    unsafe {
+        mutator(record, "a copy of elements")
+            .copy_elements_raw(from, from_index, to, to_index, count)
+    }
+    .is_ok()
 }
 
 #[unsafe(no_mangle)]
@@ -278,14 +282,18 @@ pub unsafe extern "C" fn gleaner_compare_elements(
     let one = (Address::of(one.cast_mut()), index as usize);
     let other = (Address::of(other.cast_mut()), other_index as usize);
     // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
-    let differs = unsafe { accessing(record).compare_elements_raw(one, other, count as usize) };
+    let differs = unsafe {
+        mutator(record, "a comparison of elements").compare_elements_raw(one, other, count as usize)
+    };
     differs.map_or(count, |index| index as u32)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_pinned_elements(record: *mut Record, array: *mut u8) -> *mut u8 {
     // SAFETY: the calling thread's mutator, and a valid reference.
-    let elements = unsafe { accessing(record).pinned_elements_raw(Address::of(array)) };
+    let elements = unsafe {
+        mutator(record, "the elements of a pinned array").pinned_elements_raw(Address::of(array))
+    };
     elements.map_or(ptr::null_mut(), |(first, _)| first.as_ptr())
 }
 

@@ -155,10 +155,14 @@ impl Heap {
             heap.listener = Some(Box::new(move |events| {
                 // The thread that led is outside of the gate.
                 let member = members::inside(number);
-                let _runs = member.map(|member| Runs::new(member, Callback::Listener));
+                let runs = member.map(|member| Runs::new(member, Callback::Listener));
                 told.tell(events);
-                let remedy = "drop the second mutator in the listener";
-                members::assert_no_second(number, "the end of a listener", remedy);
+                let (what, remedy) = (
+                    "the end of a listener",
+                    "drop the second mutator in the listener",
+                );
+                members::assert_no_second(number, what, remedy);
+                runs.inspect(|runs| runs.assert_no_region(what));
             }));
         });
         // SAFETY: the heap is in a box, and dropped after its threads.

@@ -360,6 +360,14 @@ impl Runs<'_> {
         member.callback.set(callback);
         Runs(member)
     }
+
+    /// Panics at the end of a callback, `what`, if a blocking region is open that it began.
+    pub(crate) fn assert_no_region(&self, what: &str) {
+        assert!(
+            self.0.outside.get() == 1,
+            "{what} inside a blocking region that it began: end the region first"
+        );
+    }
 }
 
 impl Drop for Runs<'_> {

@@ -194,6 +194,13 @@ impl Mutator {
         }
     }
 
+    /// A blocking region begins whose end nothing sees to. Panics where this thread has stopped the world.
+    pub(crate) fn leave_openly(&mut self) {
+        let what = "a blocking region";
+        members::assert_world_runs(self.shared.number, what);
+        self.leave(what);
+    }
+
     /// A blocking region ends; the outermost goes into the gate again.
     pub(crate) fn enter(&mut self) {
         let regions = self.member().outside.get();

@@ -398,13 +398,14 @@ impl Mutator {
     /// Begins a region in which the thread may block. Prefer [`Mutator::blocking`].
     ///
     /// Regions nest: the heap may be used again when the outermost region has ended. Functions that use the heap inside
-    /// a region panic, except for the few that only load or store.
+    /// a region panic, except for the few that only load or store. This panics where the calling thread has stopped the
+    /// world. A region that a listener begins ends in it.
     ///
     /// # Safety
     /// The mutator is not used until [`Mutator::blocking_end`], but it may be dropped. The slots of its frames stay
     /// where they are as long as it is attached, since others may collect.
     pub unsafe fn blocking_begin(&mut self) {
-        self.leave("a blocking region");
+        self.leave_openly();
     }
 
     /// Ends the region that [`Mutator::blocking_begin`] began. It panics if no region was begun.
