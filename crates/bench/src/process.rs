@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use gleaner_os::children;
 use gleaner_workloads::failure::{Failure, Result};
 
 /// What to run.
@@ -119,15 +120,19 @@ pub fn run(launch: &Launch<'_>) -> Result<Outcome> {
     drop(ended);
     let excess = watchdog.join().unwrap_or(None);
     MEASURED.store(0, Ordering::SeqCst);
-    let (status, used) = reap(pid)?;
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    let (status, used) = children::reap(pid).map_err(|number| {
+        Failure::new(format!(
+            "wait4: {}",
+            std::io::Error::from_raw_os_error(number)
+        ))
+    })?;
     Ok(Outcome {
-        status,
+        status: ExitStatus::from_raw(status),
         excess,
         wall,
-        user: seconds(used.ru_utime),
-        system: seconds(used.ru_stime),
-        peak_kb: used.ru_maxrss as u64,
+        user: used.user,
+        system: used.system,
+        peak_kb: used.peak_bytes / 1024,
     })
 }
 
@@ -254,21 +259,6 @@ fn wait_for_end(pid: libc::pid_t) {
             return;
         }
     }
-}
-
-fn reap(pid: libc::pid_t) -> Result<(ExitStatus, libc::rusage)> {
-    let mut status = 0;
-    // SAFETY: all zeroes is a value of this plain structure.
-    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both places are writable and outlive the call; the process is a child of ours that has ended.
-    let reaped = unsafe { libc::wait4(pid, &mut status, 0, &mut used) };
-    if reaped != pid {
-        return Err(Failure::new(format!(
-            "wait4: {}",
-            std::io::Error::last_os_error()
-        )));
-    }
-    Ok((ExitStatus::from_raw(status), used))
 }
 
 /// Context switches.

@@ -16,7 +16,6 @@ mod side;
 mod signals;
 mod statistics;
 mod table;
-mod usage;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -28,6 +28,7 @@ mod thread_word;
 
 pub mod access;
 pub mod cgroup;
+pub mod children;
 pub mod clock;
 pub mod contention;
 pub mod counters;

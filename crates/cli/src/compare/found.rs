@@ -31,8 +31,8 @@ impl From<&Run> for Figures {
     fn from(run: &Run) -> Figures {
         Figures {
             wall: run.wall,
-            cpu: run.usage.cpu,
-            peak: run.usage.peak,
+            cpu: run.used.cpu(),
+            peak: run.used.peak_bytes,
         }
     }
 }

@@ -10,17 +10,17 @@ use std::fs::File;
 use std::hash::Hasher as _;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use gleaner_os::children::{self, Used};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::signals::Signals;
-use super::usage::{self, Usage};
 use crate::inherited;
 
 /// Bytes that are kept of the end of standard error.
@@ -44,7 +44,7 @@ pub(super) struct Conditions<'a> {
 pub(super) struct Run {
     /// Seconds from start to end.
     pub(super) wall: f64,
-    pub(super) usage: Usage,
+    pub(super) used: Used,
     pub(super) status: ExitStatus,
     pub(super) output: Digest,
     /// The end of what it wrote to standard error.
@@ -107,11 +107,11 @@ pub(super) fn run(mut command: Command, conditions: &Conditions) -> io::Result<O
     end(group);
     output.read(LAST_PIECES, is_shown.then(io::stdout));
     errors.read(LAST_PIECES, is_shown.then(io::stderr));
-    let (status, usage) = usage::reap(child.id())?;
+    let (status, used) = children::reap(child.id() as i32).map_err(io::Error::from_raw_os_error)?;
     Ok((!conditions.signals.is_asked()).then(|| Run {
         wall: wall.unwrap_or_default(),
-        usage,
-        status,
+        used,
+        status: ExitStatus::from_raw(status),
         output: output.taken.digest(),
         errors: errors.taken.text(),
         is_late,
