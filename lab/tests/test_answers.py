@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from simulated import Truth, document, frame
 
 from gleaner_lab.analysis import Grouped
-from gleaner_lab.answers import Noise, answers, noises_of, number
+from gleaner_lab.answers import QUIET, RESTLESS, Noise, answers, noises_of, number
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.statistics import rounds_to_decide
+from gleaner_lab.tree import ROOT
 
 
 def simulated(seed=0, noise=0.03, ratios=None, scatter=0.0, drift=0.05, **shape):
@@ -257,3 +258,16 @@ def test_machines_have_answers_of_their_own():
         ("less", "On P (m):"),
         ("more", "On Q (n):"),
     ]
+
+
+def test_quiet_and_restless_are_the_same_everywhere():
+    page = " ".join((ROOT / "docs" / "measured.md").read_text().split())
+    assert "*quiet* where nine rounds of ten had the baseline within a tenth of itself" in page
+    assert "*restless* within a quarter, and else *busy*" in page
+    command = (ROOT / "crates" / "cli" / "src" / "compare" / "paragraph.rs").read_text()
+    found = re.findall(r"^const (\w+): f64 = ([\d.]+);$", command, re.M)
+    assert {name: float(value) for name, value in found if name in ("QUIET", "RESTLESS")} == {
+        "QUIET": QUIET,
+        "RESTLESS": RESTLESS,
+    }
+    assert (QUIET, RESTLESS) == (1 + 1 / 10, 1 + 1 / 4)

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 
 /// Run programs that use Boehm's libgc on Gleaner, without rebuilding them.
@@ -145,10 +145,10 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = time)]
     pub(crate) budget: Duration,
     /// Run both sides so often, and look once
-    #[arg(long, value_name = "N", conflicts_with_all = ["budget", "min_rounds"], value_parser = rounds(3))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["budget", "min_rounds"], value_parser = rounds)]
     pub(crate) rounds: Option<u64>,
     /// Run both sides at least so often (5)
-    #[arg(long, value_name = "N", value_parser = rounds(3))]
+    #[arg(long, value_name = "N", value_parser = rounds)]
     pub(crate) min_rounds: Option<u64>,
     /// Runs of each side that are not timed, before all others; without any, pauses are not known
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -184,31 +184,52 @@ pub(crate) struct CompareArgs {
     pub(crate) program: Vec<OsString>,
 }
 
-/// A number of rounds, of which there are so many at least.
-fn rounds(least: u64) -> RangedU64ValueParser {
-    RangedU64ValueParser::new().range(least..=100_000)
+/// Rounds that can be asked for, at least and at most.
+const LEAST_ROUNDS: u64 = 3;
+/// See [`LEAST_ROUNDS`].
+const MOST_ROUNDS: u64 = 100_000;
+
+/// A number of rounds.
+fn rounds(text: &str) -> Result<u64, String> {
+    let wrong = match text.parse() {
+        Ok(..LEAST_ROUNDS) => "so few rounds decide nothing",
+        Ok(rounds @ LEAST_ROUNDS..=MOST_ROUNDS) => return Ok(rounds),
+        Ok(_) => "no comparison needs so many rounds",
+        Err(_) => "that is no number of rounds",
+    };
+    Err(format!(
+        "{wrong}: write a whole number from {LEAST_ROUNDS} to {MOST_ROUNDS}"
+    ))
 }
+
+/// Seconds from which on a time is too long.
+const TOO_LONG: f64 = (1u64 << 31) as f64;
 
 /// A time: a number and its unit.
 fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || "a time is a number with s, m or h, such as 90s, 2m or 1h".to_string();
+    const WRITE: &str = "a time is a number with s, m or h, such as 90s, 2m or 1h";
     let number = text.strip_suffix(['s', 'm', 'h']).ok_or_else(|| {
         let is_number = text.parse::<f64>().is_ok_and(|number| number > 0.0);
         match is_number {
             true => format!("a time has a unit: write {text}s, {text}m or {text}h"),
-            false => wrong(),
+            false => WRITE.to_string(),
         }
     })?;
-    let seconds = match &text[number.len()..] {
+    let unit = match &text[number.len()..] {
         "h" => 3600.0,
         "m" => 60.0,
         _ => 1.0,
     };
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    Duration::try_from_secs_f64(number * seconds)
-        .ok()
-        .filter(|time| !time.is_zero() && *time < Duration::from_secs(1 << 31))
-        .ok_or_else(wrong)
+    let seconds = number.parse::<f64>().unwrap_or(f64::NAN) * unit;
+    let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let wrong = match seconds {
+        _ if seconds.is_nan() => return Err(WRITE.into()),
+        ..0.0 => "no time is negative",
+        TOO_LONG.. => "it is longer than 68 years",
+        _ if time.is_zero() => "nothing runs in no time",
+        _ => return Ok(time),
+    };
+    Err(format!("{wrong}; {WRITE}"))
 }
 
 /// What the name - stands for.

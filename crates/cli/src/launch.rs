@@ -23,7 +23,7 @@ const ASAN: &str = "ASAN_OPTIONS";
 /// The one by which that runtime ends a program that has a library before it in the loader's list, as a preloaded one is.
 const ASAN_FIRST: &str = "verify_asan_link_order";
 
-/// A program that has this in it opens the library when it runs.
+/// A program that has this in it may open the library when it runs. Whether it does, only its run can tell.
 const OPENED: &[u8] = b"libgc.so";
 
 /// A program with its arguments, that could be preloaded into.

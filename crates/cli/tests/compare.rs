@@ -146,6 +146,10 @@ fn other_options_are_compared() {
         &["--against", "stck", "--", "./program"],
         "--against is 'stock' or a list of options",
     );
+    refused(
+        &["--against", "stok", "--", "./program"],
+        "NAME=VALUE,...: 'stok' is neither; the nearest is 'stock'",
+    );
     for same in [
         &["--against", ""][..],
         &["--against", "markers=1", "--opt", "markers=1"],
@@ -167,7 +171,40 @@ fn other_options_are_compared() {
         &["--budget", "5", "--", "./program"],
         "a time has a unit: write 5s, 5m or 5h",
     );
-    refused(&["--rounds", "2", "--", "./program"], "--rounds");
+    for (time, message) in [
+        (
+            "0s",
+            "'0s' for '--budget <TIME>': nothing runs in no time; a time is a number",
+        ),
+        (
+            "-3m",
+            "'-3m' for '--budget <TIME>': no time is negative; a time is a number",
+        ),
+        (
+            "9999999h",
+            "'9999999h' for '--budget <TIME>': it is longer than 68 years; a time is a number",
+        ),
+        (
+            "nans",
+            "'nans' for '--budget <TIME>': a time is a number with s, m or h, such as 90s",
+        ),
+    ] {
+        let budget = format!("--budget={time}");
+        refused(&[budget.as_str(), "--", "./program"], message);
+    }
+    for (rounds, message) in [
+        (
+            "2",
+            "'2' for '--rounds <N>': so few rounds decide nothing: write a whole number from 3 to 100000",
+        ),
+        (
+            "100001",
+            "no comparison needs so many rounds: write a whole number",
+        ),
+        ("x", "that is no number of rounds: write a whole number"),
+    ] {
+        refused(&["--rounds", rounds, "--", "./program"], message);
+    }
     refused(
         &["--rounds", "5", "--budget", "1m", "--", "./program"],
         "cannot be used with",
@@ -209,6 +246,14 @@ fn a_program_that_fails_is_named_with_what_it_says() {
         &compare(&directory, &["--any", "--", "ls"]),
         125,
         "there is nothing to compare",
+    );
+    // The name of the library stands in it, and it opens none.
+    let named = "#include <stdio.h>\nint main(void) { return puts(\"no libgc.so.1\") < 0; }";
+    directory.compile("named", named, &[]);
+    assert_fails(
+        &compare(&directory, &["--", "./named"]),
+        125,
+        "on Gleaner the program did not use libgc: the log of its run is empty",
     );
     let prepared = ["--prepare", "exit 9", "--", "./program"];
     assert_fails(

@@ -37,7 +37,11 @@ mod tests {
 {"event":"mark","pid":2,"collection":1,"start_ns":5,"duration_ns":7}
 {"event":"mark","pid":1,"collec"#;
         let (process, broken) = busiest(log.as_bytes()).unwrap();
-        assert_eq!((process.unwrap().count(), broken), (1, 1));
+        let process = process.unwrap();
+        assert_eq!((process.count(), process.heap(), broken), (1, 0, 1));
+        let numbered = log.replace("\"pid\":2,", "\"pid\":2,\"heap\":3,");
+        let (process, _) = busiest(numbered.as_bytes()).unwrap();
+        assert_eq!(process.unwrap().heap(), 3);
         let (nothing, broken) = busiest(&b""[..]).unwrap();
         assert!(nothing.is_none() && broken == 0);
     }

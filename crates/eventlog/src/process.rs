@@ -91,6 +91,8 @@ pub struct Collection {
 /// What one process did.
 #[derive(Default)]
 pub struct Process {
+    /// Which of the heaps of the process it is, from 1; 0 where it has one alone.
+    heap: u64,
     head: Option<Head>,
     /// What the process advised as it ended.
     advice: String,
@@ -135,6 +137,7 @@ impl Process {
             self.note_snapshot(event);
             return;
         }
+        self.heap = event.heap;
         let event = &self.without_snapshots(event);
         let (first, last) = self.time.unwrap_or((event.start_ns, event.end_ns()));
         self.time = Some((first.min(event.start_ns), last.max(event.end_ns())));
@@ -364,6 +367,12 @@ impl Process {
     /// thread had the processor.
     pub fn steps(&self) -> (u64, u64) {
         (self.steps, self.long_steps)
+    }
+
+    /// Which of the heaps of its process it is, from 1: a heap that is built into the program. 0 for the one that a process has
+    /// behind `libgc.so.1`.
+    pub fn heap(&self) -> u64 {
+        self.heap
     }
 
     /// Bytes allocated in all, as the process said when it ended. One that did not end in order does not say it, nor

@@ -1,20 +1,21 @@
 //! The paragraph: what was found, in sentences that the numbers below bear out.
 
 use std::ffi::{OsStr, OsString};
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::found::{BASELINE, Ending, Found, OWN, Outputs};
 use super::pauses::Pauses;
-use super::sequential::{FIRST_LOOK, SAME, Verdict};
+use super::sequential::{FIRST_LOOK, LEAST_TO_ESTIMATE, SAME, Verdict};
 use super::side::Side;
 use super::statistics::{Estimate, rounds_to_decide};
 use crate::launch::quoted;
 use crate::words::{counted, time, wrapped};
 
-/// What the baseline takes of its own time on a quiet machine, and on one with some noise.
-const QUIET: RangeInclusive<f64> = 0.95..=1.05;
-const SOME_NOISE: RangeInclusive<f64> = 0.8..=1.25;
+/// By which factor the baseline differs from its own time at most on a quiet machine, and on a restless one. docs/measured.md
+/// defines the words; the lab has them from the same numbers (`lab/gleaner_lab/answers.py`).
+const QUIET: f64 = 1.10;
+/// See [`QUIET`].
+const RESTLESS: f64 = 1.25;
 
 /// All sentences, in lines.
 pub(super) fn text(found: &Found) -> String {
@@ -91,6 +92,19 @@ fn undecided(found: &Found) -> Option<String> {
         };
         return Some(format!("{why}{advice}."));
     }
+    if found.rounds.len() < LEAST_TO_ESTIMATE {
+        let made = counted(found.rounds.len() as u64, "round");
+        let verb = if found.rounds.len() == 1 {
+            "tells"
+        } else {
+            "tell"
+        };
+        let takes = seconds(FIRST_LOOK as f64 * found.round_takes);
+        return Some(format!(
+            "{why}: {made} {verb} too little of the noise to say how many would decide. {FIRST_LOOK} rounds can tell that, \
+             in {takes} (--rounds {FIRST_LOOK})."
+        ));
+    }
     let [own, baseline] = found.series(|run| run.wall);
     // That many, looked at once.
     Some(match rounds_to_decide(&own, &baseline, 0.95, SAME) {
@@ -99,7 +113,6 @@ fn undecided(found: &Found) -> Option<String> {
             let takes = seconds(rounds as f64 * found.round_takes);
             format!("{why}: about {rounds} rounds would decide, in {takes} (--rounds {rounds}).")
         }
-        None if found.rounds.len() < 2 => format!("{why}: one round tells nothing of the noise."),
         None => format!(
             "{why}, and no number of rounds that is worth waiting for would decide: choose a quieter machine, or a run \
              that takes longer."
@@ -128,17 +141,17 @@ fn processor(found: &Found) -> Option<String> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Machine {
     Quiet,
-    SomeNoise,
+    Restless,
     Busy,
 }
 
 impl Machine {
     fn of((low, high): (f64, f64)) -> Machine {
-        let is_within = |range: RangeInclusive<f64>| range.contains(&low) && range.contains(&high);
-        if is_within(QUIET) {
+        let far = high.max(1.0 / low);
+        if far <= QUIET {
             Machine::Quiet
-        } else if is_within(SOME_NOISE) {
-            Machine::SomeNoise
+        } else if far <= RESTLESS {
+            Machine::Restless
         } else {
             Machine::Busy
         }
@@ -147,7 +160,7 @@ impl Machine {
     fn name(self) -> &'static str {
         match self {
             Machine::Quiet => "a quiet machine",
-            Machine::SomeNoise => "some noise",
+            Machine::Restless => "a restless machine",
             Machine::Busy => "a busy machine",
         }
     }
@@ -160,7 +173,7 @@ fn noise(found: &Found) -> Option<String> {
         "{baseline} against itself, from one round to the next, spans {low:.2} to {high:.2}"
     );
     Some(match Machine::of((low, high)) {
-        Machine::Quiet | Machine::SomeNoise => format!("The noise: {spans}."),
+        Machine::Quiet | Machine::Restless => format!("The noise: {spans}."),
         Machine::Busy => {
             format!("This machine is too busy, or the program's own time varies: {spans}.")
         }

@@ -54,11 +54,20 @@ impl Log {
             |error: io::Error| Failure::refused(format_args!("the log of {side}: {error}"));
         self.0.rewind().map_err(unreadable)?;
         let (process, _) = busiest(BufReader::new(&self.0)).map_err(unreadable)?;
+        if process.as_ref().is_some_and(|process| process.heap() > 0) {
+            return Err(Failure::refused(format_args!(
+                "on {side} the program did not use libgc: the log of its run is of a heap of Gleaner's that is built into the \
+                 program, and no other library takes its place. So there is nothing to compare. Name a program that uses \
+                 libgc, or one that starts such a program (--any)"
+            )));
+        }
         match (side, process) {
             (Side::Gleaner { .. }, Some(process)) => Ok(Some(Pauses::of(&process))),
-            (Side::Gleaner { .. }, None) => Err(Failure::refused(
-                "nothing that the program ran used libgc, so there is nothing to compare. Does it with other arguments?",
-            )),
+            (Side::Gleaner { .. }, None) => Err(Failure::refused(format_args!(
+                "on {side} the program did not use libgc: the log of its run is empty, so neither it nor what it started \
+                 allocated by libgc.so.1. So there is nothing to compare. Name a program that does, or other arguments with \
+                 which this one does"
+            ))),
             (Side::Stock, Some(_)) => Err(Failure::refused(
                 "what the program uses by itself is Gleaner already, as LD_PRELOAD or a replaced libgc.so.1 says. Compare with \
                  other options of Gleaner (--against OPTIONS), or put stock libgc back",
@@ -89,5 +98,54 @@ impl From<Vec<u64>> for Pauses {
             count: pauses.len() as u64,
             advice: String::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn gleaner() -> Side {
+        Side::Gleaner {
+            named: String::new(),
+            list: String::new(),
+        }
+    }
+
+    /// What is made of a log with this text.
+    fn read(side: &Side, text: &str) -> Result<Option<Pauses>, String> {
+        let mut log = Log::new().expect("a file in memory");
+        log.0.write_all(text.as_bytes()).unwrap();
+        log.read(side).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn a_program_that_did_not_use_libgc_is_refused_with_what_its_log_says() {
+        let native = r#"{"event":"options","pid":7,"heap":1,"collection":0,"start_ns":0,"duration_ns":0}
+{"event":"mark","pid":7,"heap":1,"collection":1,"start_ns":5,"duration_ns":7}
+"#;
+        for side in [Side::Stock, gleaner()] {
+            let refusal = read(&side, native).unwrap_err();
+            let expected = format!(
+                "on {side} the program did not use libgc: the log of its run is of a heap of Gleaner's"
+            );
+            assert!(refusal.contains(&expected), "{refusal}");
+            assert!(
+                refusal.contains("Name a program that uses libgc"),
+                "{refusal}"
+            );
+        }
+        let refusal = read(&gleaner(), "").unwrap_err();
+        assert!(refusal.contains("the log of its run is empty"), "{refusal}");
+        // Some builds of stock libgc write no log.
+        assert_eq!(read(&Side::Stock, ""), Ok(None));
+        let libgc = native.replace(r#""heap":1,"#, "");
+        assert_eq!(read(&gleaner(), &libgc).unwrap().unwrap().count, 1);
+        assert!(
+            read(&Side::Stock, &libgc)
+                .unwrap_err()
+                .contains("is Gleaner already")
+        );
     }
 }

@@ -19,6 +19,8 @@ const LOOKS: usize = 12;
 pub(super) const FIRST_LOOK: usize = 5;
 /// Fewer rounds decide nothing, even where there is no time for more.
 pub(super) const LEAST_ROUNDS: usize = 3;
+/// Fewer rounds do not say how many would decide: what is known of their spread is off by a factor of several.
+pub(super) const LEAST_TO_ESTIMATE: usize = 4;
 
 /// What an interval says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

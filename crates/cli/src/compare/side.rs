@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-use gleaner_base::options::HeapKind;
+use gleaner_base::options::{HeapKind, TABLE, nearest};
 
 use crate::arguments::CompareArgs;
 use crate::failure::Failure;
@@ -14,6 +14,8 @@ use crate::options::{self, Effective};
 
 /// What `--against` says for the libgc that the program uses by itself.
 const STOCK: &str = "stock";
+/// What `--against` takes, for messages.
+const TAKES: &str = "--against is 'stock' or a list of options, NAME=VALUE,...";
 
 /// A side.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,9 +36,10 @@ pub(super) fn sides(args: &CompareArgs) -> Result<[Side; 2], Failure> {
     let own = Side::gleaner(&args.options)?;
     let baseline = match args.against.trim() {
         STOCK => Side::Stock,
-        list => Side::gleaner(&[list.to_string()]).map_err(|failure| {
-            failure.context("--against is 'stock' or a list of options, NAME=VALUE,...")
-        })?,
+        list => {
+            refuse_misspelt(list)?;
+            Side::gleaner(&[list.to_string()]).map_err(|failure| failure.context(TAKES))?
+        }
     };
     if own.is_like(&baseline) {
         return Err(Failure::usage(
@@ -45,6 +48,27 @@ pub(super) fn sides(args: &CompareArgs) -> Result<[Side; 2], Failure> {
         ));
     }
     Ok([own, baseline])
+}
+
+/// Refuses a word that is neither `stock` nor an option, with the nearest of all that it could have been. What has a value is an
+/// option, for which the options' own message suggests.
+fn refuse_misspelt(word: &str) -> Result<(), Failure> {
+    let is_option = word.contains(['=', ',']) || TABLE.iter().any(|info| info.name == word);
+    if word.is_empty() || is_option {
+        return Ok(());
+    }
+    let options = TABLE
+        .iter()
+        .filter(|info| info.serves.includes(HeapKind::Libgc))
+        .map(|info| info.name);
+    let meant = match nearest(word, std::iter::once(STOCK).chain(options)) {
+        Some(STOCK) => "; the nearest is 'stock'".to_string(),
+        Some(name) => format!("; the nearest is '{name}', which has a value: write {name}=VALUE"),
+        None => String::new(),
+    };
+    Err(Failure::usage(format_args!(
+        "{TAKES}: '{word}' is neither{meant}"
+    )))
 }
 
 impl Side {
@@ -151,6 +175,24 @@ mod tests {
         assert_eq!(Side::Stock.to_string(), "libgc");
         assert_eq!(gleaner("").to_string(), "Gleaner");
         assert_eq!(gleaner("markers=1").to_string(), "Gleaner with markers=1");
+    }
+
+    #[test]
+    fn a_word_that_is_no_option_is_refused_with_the_nearest_of_what_could_stand_there() {
+        for (word, meant) in [
+            ("stok", "'stok' is neither; the nearest is 'stock'"),
+            ("Stock", "the nearest is 'stock'"),
+            (
+                "marker",
+                "the nearest is 'markers', which has a value: write markers=VALUE",
+            ),
+        ] {
+            let failure = format!("{:?}", refuse_misspelt(word).unwrap_err());
+            assert!(failure.contains(meant), "{failure}");
+        }
+        for taken in ["", "markers", "markers=1", "stok=1", "markers=1,stok"] {
+            assert!(refuse_misspelt(taken).is_ok(), "{taken}");
+        }
     }
 
     #[test]
