@@ -404,7 +404,7 @@ def _list(_: argparse.Namespace) -> int:
 
 
 def _count(experiment: Experiment) -> int:
-    from gleaner_lab.runner import tasks_of
+    from gleaner_lab.schedule import tasks_of
 
     return len(tasks_of(experiment, list(cells_of(experiment))))
 

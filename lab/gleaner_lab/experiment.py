@@ -8,6 +8,7 @@ the file and its runs alone. Errors name the file, the line and the field.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -15,10 +16,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
 
-from gleaner_lab import metrics, papers, sequential
+from gleaner_lab import metrics, papers, sequential, yaml12
 from gleaner_lab.failure import Failure, nearest
 
 #: How often an experiment makes each run at most.
@@ -282,10 +281,10 @@ class Experiment(Part):
                 _known(("bars", number, "threads"), str(bar.threads), numbers)
         for number, paper in enumerate(self.papers):
             _known(("papers", number, "table"), paper.table, papers.index())
-            printed = papers.read(paper.table).columns
+            benchmarks, printed = papers.names(paper.table)
             for benchmark, name in paper.stand_ins.items():
                 where = ("papers", number, "stand_ins", benchmark)
-                _known(where, benchmark, papers.read(paper.table).benchmarks)
+                _known(where, benchmark, benchmarks)
                 _known(where, name, set(names))
             for column, part in paper.columns.items():
                 where = ("papers", number, "columns", column)
@@ -399,6 +398,12 @@ def read(path: Path) -> Experiment:
 @lru_cache(maxsize=64)
 def parse(text: str, path: Path) -> Experiment:
     """Checks the text of an experiment; `path` is for messages."""
+    with contextlib.suppress(Failure, yaml12.Wrong):
+        return check(yaml12.load(text), path)
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError
+
+    # Something is wrong, and this knows in which line.
     try:
         document = YAML().load(text)
     except MarkedYAMLError as error:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from ruamel.yaml import YAML
 
+from gleaner_lab import yaml12
 from gleaner_lab.failure import Failure, nearest
 from gleaner_lab.tree import ROOT, data
 
@@ -48,7 +49,7 @@ class Table:
 @cache
 def index() -> dict[str, Any]:
     """All tables by name."""
-    return YAML(typ="safe").load(DIRECTORY / "index.yaml")
+    return yaml12.load((DIRECTORY / "index.yaml").read_text(encoding="utf-8"))
 
 
 def read(name: str) -> Table:
@@ -58,6 +59,14 @@ def read(name: str) -> Table:
         raise Failure(f"no table {name} among {', '.join(index())}{nearest(name, index())}")
     summary = facts.get("summary")
     return Table(name, facts, _csv(name), _csv(summary) if summary else None)
+
+
+@cache
+def names(table: str) -> tuple[list[str], list[str]]:
+    """The benchmarks of a table and its columns, without what reads the figures."""
+    with (DIRECTORY / f"{table}.csv").open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    return [row[0] for row in rows if row], head[1:]
 
 
 def _csv(name: str) -> pd.DataFrame:

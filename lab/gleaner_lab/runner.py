@@ -16,7 +16,7 @@ from gleaner_lab import metrics
 from gleaner_lab.cells import Cell
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Refused, nearest
-from gleaner_lab.schedule import Task, counted, rounds, with_canary
+from gleaner_lab.schedule import Task, tasks_of
 from gleaner_lab.store import ResultSet
 from gleaner_lab.workload import Record
 
@@ -37,17 +37,6 @@ class Progress:
     failed: int = 0
     #: The time was over before all were made.
     is_late: bool = False
-
-
-def tasks_of(experiment: Experiment, cells: list[Cell]) -> list[Task]:
-    """All runs of an experiment, in order."""
-    baseline = experiment.statistics.baseline
-    canary = next((cell for cell in cells if cell.variant == baseline), None)
-    plain = rounds(cells, experiment.repetitions, experiment.seed)
-    tasks = list(with_canary(plain, canary, experiment.canary_every))
-    if experiment.counters != "none":
-        tasks += counted(cells)
-    return tasks
 
 
 def run(

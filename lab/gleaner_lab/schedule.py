@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gleaner_lab.cells import Cell
+from gleaner_lab.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -71,3 +72,14 @@ def with_canary(tasks: Iterable[Task], canary: Cell | None, every: int | None) -
             yield Task(canary, task.round, canary=number)
             number += 1
         yield task
+
+
+def tasks_of(experiment: Experiment, cells: list[Cell]) -> list[Task]:
+    """All runs of an experiment, in order."""
+    baseline = experiment.statistics.baseline
+    canary = next((cell for cell in cells if cell.variant == baseline), None)
+    plain = rounds(cells, experiment.repetitions, experiment.seed)
+    tasks = list(with_canary(plain, canary, experiment.canary_every))
+    if experiment.counters != "none":
+        tasks += counted(cells)
+    return tasks

@@ -23,9 +23,8 @@ from typing import Any, Literal
 
 import pandas as pd
 from pydantic import TypeAdapter, model_validator
-from ruamel.yaml import YAML
 
-from gleaner_lab import analysis, papers, statistics
+from gleaner_lab import analysis, papers, statistics, yaml12
 from gleaner_lab.analysis import Line
 from gleaner_lab.experiment import Experiment, Part
 from gleaner_lab.failure import Failure
@@ -307,7 +306,8 @@ class Finding:
 @cache
 def statements(name: str) -> list[Statement | Untested]:
     """A paper's findings, from their file."""
-    document: Any = YAML(typ="safe").load(papers.DIRECTORY / f"{name}.yaml")
+    path = papers.DIRECTORY / f"{name}.yaml"
+    document: Any = yaml12.load(path.read_text(encoding="utf-8"))
     return TypeAdapter(list[Statement | Untested]).validate_python(document)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from ruamel.yaml import YAML
 
-from gleaner_lab import runner
+from gleaner_lab import runner, schedule
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.store import ResultSet
@@ -71,7 +71,7 @@ class Truth:
 def records(experiment, truth, machine="m", pauses=None):
     """All runs of the experiment, in its order."""
     drifts = {}
-    for number, task in enumerate(runner.tasks_of(experiment, list(cells_of(experiment)))):
+    for number, task in enumerate(schedule.tasks_of(experiment, list(cells_of(experiment)))):
         seconds = truth.seconds(task, drifts)
         pause = 0.1 * seconds
         values = {

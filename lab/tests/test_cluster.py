@@ -11,7 +11,7 @@ from gleaner_lab import experiment as experiments
 from gleaner_lab.analysis import lines_of
 from gleaner_lab.cells import cells_of
 from gleaner_lab.executors import batches
-from gleaner_lab.runner import tasks_of
+from gleaner_lab.schedule import tasks_of
 from gleaner_lab.store import ResultSet
 
 

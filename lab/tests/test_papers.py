@@ -23,6 +23,12 @@ def test_printed_means_follow_from_the_rows_but_for_the_known_faults(name):
     assert {mismatch.key for mismatch in papers.mismatches(table)} == known
 
 
+@pytest.mark.parametrize("name", papers.index())
+def test_the_names_of_a_table_are_those_of_its_figures(name):
+    table = papers.read(name)
+    assert papers.names(name) == (table.benchmarks, table.columns)
+
+
 def test_every_table_stands_beside_runs():
     used = {
         paper.table

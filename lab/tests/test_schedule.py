@@ -7,7 +7,7 @@ import pytest
 
 from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import Experiment
-from gleaner_lab.runner import tasks_of
+from gleaner_lab.schedule import tasks_of
 from gleaner_lab.statistics import paired_ratio
 
 

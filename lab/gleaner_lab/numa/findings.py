@@ -18,9 +18,8 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, model_validator
-from ruamel.yaml import YAML
 
-from gleaner_lab import metrics, papers
+from gleaner_lab import metrics, papers, yaml12
 from gleaner_lab.experiment import Part
 from gleaner_lab.failure import Failure
 from gleaner_lab.numa import MODELLED
@@ -185,7 +184,7 @@ class Finding:
 def statements() -> list[Statement]:
     """The paper's findings, from their file."""
     path = papers.DIRECTORY / "naps-findings.yaml"
-    document: Any = YAML(typ="safe").load(path)
+    document: Any = yaml12.load(path.read_text(encoding="utf-8"))
     return TypeAdapter(list[Statement]).validate_python(document)
 
 

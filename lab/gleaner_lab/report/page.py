@@ -21,7 +21,7 @@ from gleaner_lab.failure import Failure
 from gleaner_lab.metrics import DISTRIBUTION
 from gleaner_lab.report import beside, figures, pauses
 from gleaner_lab.report.figures import Drawing
-from gleaner_lab.runner import tasks_of
+from gleaner_lab.schedule import tasks_of
 from gleaner_lab.statistics import Estimate
 from gleaner_lab.store import ResultSet
 from gleaner_lab.units import UNITS, label, spoken
