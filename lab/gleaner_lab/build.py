@@ -20,7 +20,7 @@ from pathlib import Path
 from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.tree import ROOT
-from gleaner_lab.workload import Tools
+from gleaner_lab.workload import STEPS, Tools, step_of
 
 #: Libraries of the system are known by the machine's facts.
 SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")
@@ -121,6 +121,22 @@ def missing(experiment: Experiment, tools: Tools) -> list[tuple[str, str]]:
             word = of.word([*cell.configuration.prefix, *cell.workload.command][0])
             if not list(_program(word)):
                 found[cell.workload.name, word] = None
+    return list(found)
+
+
+def missing_steps(experiment: Experiment, tools: Tools) -> list[tuple[str, str, str]]:
+    """The workloads around whose runs something is done by no program that is here.
+
+    Of each the workload, the step (`prepare` or `cleanup`) and the word that its command begins
+    with.
+    """
+    found: dict[tuple[str, str, str], None] = {}
+    for cell in cells_of(experiment):
+        for step in STEPS:
+            words = step_of(step, cell, experiment)
+            word = tools.of(cell.configuration).word(words[0]) if words else ""
+            if word and not list(_program(word)):
+                found[cell.workload.name, step, word] = None
     return list(found)
 
 

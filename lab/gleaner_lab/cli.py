@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM raise KeyboardInterrupt, again each second until that has come through.
+    """Signals that ask to end raise KeyboardInterrupt, again each second until one came through.
 
     Python drops an exception that meets a destructor or another of its own callbacks; a module
     that is being imported may make another one of it.
@@ -106,7 +106,10 @@ def _stopped_by_signals() -> Iterator[None]:
         signal.alarm(1)
         raise KeyboardInterrupt
 
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGALRM]
+    # Ignored, as nohup has it, it stays so.
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signals.append(signal.SIGHUP)
     before = [signal.signal(one, stop) for one in signals]
     try:
         yield

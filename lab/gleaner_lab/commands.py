@@ -28,7 +28,7 @@ from gleaner_lab import __version__ as VERSION
 from gleaner_lab import experiment as experiments
 from gleaner_lab import machine, runner, sequential, workload
 from gleaner_lab.analysis import Grouped, failures_of, judge, lines_of, status_of
-from gleaner_lab.build import build_of, differences, missing
+from gleaner_lab.build import build_of, differences, missing, missing_steps
 from gleaner_lab.cells import Cell, cells_of
 from gleaner_lab.executors import Cluster, Here
 from gleaner_lab.experiment import Experiment
@@ -105,10 +105,18 @@ def resume(
 def refuse_misspelt(
     experiment: Experiment, bench: Path | None, scheduler: str | None = None
 ) -> None:
-    """Asks gleaner-bench about each command before the first one runs."""
+    """Asks gleaner-bench about each command before the first one runs.
+
+    A step without its program would fail each run. Those of a cluster are on other machines.
+    """
     if scheduler is not None and bench is None:
         return
     tools, anywhere = Tools.find(bench, SCRATCH), experiment.model_copy(update={"pin": None})
+    for name, step, program in missing_steps(experiment, tools) if scheduler is None else []:
+        raise Failure(
+            f"there is no program {program}, with which {step} of {name} begins: install or build "
+            f"it, or correct {step}"
+        )
     cells = cells_of(experiment)
     commands = [tuple(workload.command_of(one, anywhere, tools, log=False)) for one in cells]
     for command in dict.fromkeys(commands):

@@ -149,14 +149,23 @@ def run(command: Sequence[str], cell: Cell, experiment: Experiment, tools: Tools
     return {**record, "around": around}
 
 
+#: What is done before and after a run.
+STEPS = ("prepare", "cleanup")
+
+
+def step_of(step: str, cell: Cell, experiment: Experiment) -> list[str]:
+    """The command of a step: the workload's own, or the experiment's; empty if there is none."""
+    own = getattr(cell.workload, step)
+    return getattr(experiment, step) if own is None else own
+
+
 #: Bytes of what a preparation says that are read for a message.
 SAID = 4096
 
 
 def _step(step: str, cell: Cell, experiment: Experiment, tools: Tools) -> str | None:
     """Runs what is to be done before or after a run, if anything; returns what went wrong."""
-    own = getattr(cell.workload, step)
-    words = getattr(experiment, step) if own is None else own
+    words = step_of(step, cell, experiment)
     if not words:
         return None
     command = [tools.of(cell.configuration).word(word) for word in words]

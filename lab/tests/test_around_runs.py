@@ -62,6 +62,19 @@ def test_a_step_that_fails_is_what_went_wrong_with_the_run(tmp_path, step):
     }
 
 
+@pytest.mark.parametrize("step", ["prepare", "cleanup"])
+def test_a_step_without_its_program_is_refused_by_run_and_by_show(tmp_path, capsys, step):
+    path = bench.experiment(tmp_path, f"{{name: steady, {step}: []}}, prints", repetitions=1)
+    path.write_text(path.read_text() + f"{step}: [no-such-program, --fast]\n")
+    tool, out = bench.make(tmp_path), tmp_path / "out"
+    said = f"there is no program no-such-program, with which {step} of prints begins: install or"
+    assert cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)]) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists()
+    assert cli.main(["show", str(path), "--bench", str(tool)]) == 2
+    assert f"run would refuse this: {said}" in capsys.readouterr().err
+
+
 def test_a_step_that_takes_too_long_is_ended(tmp_path):
     path = bench.experiment(tmp_path, "steady", repetitions=1)
     path.write_text(path.read_text() + "limit_s: 0.1\n")

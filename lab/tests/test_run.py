@@ -428,6 +428,9 @@ DROPS_IT = """\
 import os, signal, sys, time
 from gleaner_lab import cli
 
+# However these tests were started.
+signal.signal(signal.{name}, signal.SIG_DFL)
+
 class Dropped:
     def __del__(self):
         os.kill(os.getpid(), signal.{name})
@@ -444,7 +447,7 @@ sys.exit(cli.main(["list"]))
 """
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_that_falls_where_python_drops_exceptions_is_not_lost(name):
     done = subprocess.run(
         [sys.executable, "-c", DROPS_IT.format(name=name)],
