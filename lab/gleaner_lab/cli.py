@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import shlex
 import signal
 import sys
@@ -20,6 +19,7 @@ from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import MOST_REPETITIONS, Experiment
 from gleaner_lab.failure import Failure, Missing, nearest
 from gleaner_lab.tree import ROOT, data
+from gleaner_lab.written import FULL, unwritten, write
 
 if TYPE_CHECKING:
     from gleaner_lab.report.modelled import Page
@@ -29,9 +29,6 @@ EXPERIMENTS = data("experiments", ROOT)
 RESULTS = ROOT / "target" / "lab"
 #: What is said where a command was stopped that another goes on with.
 RESUMES = "gleaner-lab resume goes on from there"
-
-#: Errors of a disk, or of a user's part of one, that is full.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 EXAMPLES = """\
 examples:
@@ -84,8 +81,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A result set that is there is not run again, but gone on with.
         again = chosen.goes_on if "goes_on" in chosen else "give the command again"
         remedy = f": make room, and {again}" if error.errno in FULL else ""
-        where = error.filename or "output"
-        print(f"gleaner-lab: {where}: {error.strerror}{remedy}", file=sys.stderr)
+        what = f"output: {error.strerror}"
+        if error.filename is not None:
+            what = unwritten(Path(str(error.filename)), error)
+        print(f"gleaner-lab: {what}{remedy}", file=sys.stderr)
         # What is in the buffer cannot be written when the program ends, either.
         sys.stdout = None
         return 2
@@ -600,7 +599,7 @@ def _report(chosen: argparse.Namespace) -> int:
     results = _opened(chosen.results)
     print(report.write(results))
     if chosen.markdown is not None:
-        chosen.markdown.write_text(report.markdown(results), encoding="utf-8")
+        write(chosen.markdown, report.markdown(results))
         print(chosen.markdown)
     return 0
 
@@ -612,7 +611,7 @@ def _export(chosen: argparse.Namespace) -> int:
     if chosen.out is None:
         sys.stdout.write(text)
     else:
-        chosen.out.write_text(text, encoding="utf-8")
+        write(chosen.out, text)
         print(chosen.out)
     return 0
 
@@ -694,7 +693,7 @@ def _findings(chosen: argparse.Namespace) -> int:
     for path in page.write(chosen.out or chosen.results):
         print(path)
     if chosen.markdown is not None:
-        chosen.markdown.write_text(page.markdown(), encoding="utf-8")
+        write(chosen.markdown, page.markdown())
         print(chosen.markdown)
     return 0
 
@@ -746,7 +745,7 @@ def _present(page: Page, out: Path | None, markdown: Path | None = None) -> int:
         for path in page.write(out):
             print(path)
     if markdown is not None:
-        markdown.write_text(page.markdown(), encoding="utf-8")
+        write(markdown, page.markdown())
         print(markdown)
     return 0
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gleaner_lab import experiment as experiments
 from gleaner_lab.failure import Failure
+from gleaner_lab.written import named
 
 TEXT = """\
 # An experiment of the lab. Look at it with `gleaner-lab show {file}`, run it with
@@ -63,7 +64,7 @@ def write(path: Path, program: Sequence[str]) -> None:
     text = TEXT.format(file=path, name=name, title=title, command=json.dumps(words))
     experiments.parse(text, path)
     try:
-        with path.open("x", encoding="utf-8") as file:
+        with named(path), path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
         raise Failure(f"{path} exists: name another file, or remove it first") from error

@@ -31,6 +31,7 @@ from gleaner_lab.cells import cells_of
 from gleaner_lab.experiment import Experiment
 from gleaner_lab.failure import Failure
 from gleaner_lab.machine import JUMP_S
+from gleaner_lab.written import FULL, named, unwritten, write
 
 #: The form of the files; another number is another form.
 FORM = 1
@@ -53,17 +54,19 @@ class ResultSet:
         """A new directory with the text of the experiment."""
         try:
             path.mkdir(parents=True)
-            (path / "experiment.yaml").write_text(experiment, encoding="utf-8")
-            (path / "experiment.sha256").write_text(f"{_sha256(experiment.encode())}\n")
-            (path / "form").write_text(f"{FORM}\n")
+            write(path / "experiment.yaml", experiment)
+            write(path / "experiment.sha256", f"{_sha256(experiment.encode())}\n")
+            write(path / "form", f"{FORM}\n")
         except FileExistsError as error:
             raise Failure(
                 f"{path} exists: resume it, or name another directory with --out"
             ) from error
         except OSError as error:
+            what = unwritten(Path(str(error.filename or path)), error)
+            remedy = "make room, or " if error.errno in FULL else ""
             # Half a result set could neither be gone on with nor be made again.
             shutil.rmtree(path, ignore_errors=True)
-            raise Failure(f"{path}: {error.strerror}") from error
+            raise Failure(f"{what}: {remedy}name another directory with --out") from error
         return cls(path)
 
     @classmethod
@@ -138,7 +141,7 @@ class ResultSet:
                     raise
         except OSError as error:
             raise Failure(
-                f"{path}: {error.strerror}; what was measured before is safe: "
+                f"{unwritten(path, error)}; what was measured before is safe: "
                 f"make room and {self.goes_on or f'run gleaner-lab resume {self.path}'}"
             ) from error
 
@@ -217,18 +220,21 @@ class ResultSet:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keeps other runs out: two would write one journal."""
-        with (self.path / "lock").open("a+") as file:
+        path = self.path / "lock"
+        # Unbuffered: a buffer that has no room would be written again when the file is closed.
+        with path.open("ab+", buffering=0) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 file.seek(0)
+                process = file.read().decode(errors="replace").strip()
                 raise Failure(
-                    f"{self.path}: another gleaner-lab runs it (process {file.read().strip()}): "
+                    f"{self.path}: another gleaner-lab runs it (process {process}): "
                     f"wait until it has ended, or end it and {self.goes_on or 'resume'}"
                 ) from error
-            file.truncate(0)
-            file.write(f"{os.getpid()}\n")
-            file.flush()
+            with named(path):
+                file.truncate(0)
+                file.write(f"{os.getpid()}\n".encode())
             yield
 
     def note_start(self, facts: dict[str, Any]) -> None:
@@ -277,7 +283,7 @@ class ResultSet:
         except OSError as error:
             fresh.unlink(missing_ok=True)
             raise Failure(
-                f"{path}: {error.strerror or error}; the runs are safe: make room, and "
+                f"{unwritten(path, error)}; the runs are safe: make room, and "
                 f"{self.goes_on or 'give the command again'}"
             ) from error
 

@@ -1,7 +1,9 @@
 """Result sets and programs as they should not be: each is named, with what to do, and kept."""
 
+import errno
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -16,6 +18,7 @@ from gleaner_lab.failure import Failure
 from gleaner_lab.store import ResultSet
 from gleaner_lab.tree import ROOT
 from gleaner_lab.workload import measure
+from gleaner_lab.written import unwritten
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +183,12 @@ def test_a_disk_that_is_full_when_the_report_is_written_loses_no_run(results, ca
     assert "Traceback" not in said
     assert list(results.records()) == made
     assert not list(results.path.glob("*.new"))
+    assert f"(ulimit -f allows {'100 bytes' if most == 100 else '19 KB'} a file)" in said
     if most == 100:
         assert "runs.parquet" in said
         assert (results.path / "runs.parquet").read_bytes() == parquet
+    else:
+        assert re.search(r"(report\.html|\.png): File too large", said)
 
 
 def test_a_disk_that_is_full_when_facts_are_noted_keeps_the_old_ones(results):
@@ -202,14 +208,47 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run_leaves_no_half_of_a_line(res
 
 
 def test_a_disk_that_is_full_at_the_start_leaves_no_result_set(tmp_path):
-    with small_files(100), pytest.raises(Failure, match="File too large"):
+    said = r"mine/experiment\.yaml: File too large \(ulimit -f allows 100 bytes a file\): make room"
+    with small_files(100), pytest.raises(Failure, match=said):
         ResultSet.create(tmp_path / "mine", "x" * 200)
     assert not (tmp_path / "mine").exists()
 
 
-def test_an_output_to_a_full_device_is_an_error(results, capsys):
-    assert cli.main(["export", str(results.path), "--out", "/dev/full"]) == 2
-    assert "No space left on device" in capsys.readouterr().err
+def test_a_disk_that_is_full_when_a_result_set_is_locked_names_the_lock(results):
+    with small_files(0), pytest.raises(OSError, match="File too large") as found, results.locked():
+        pass
+    assert found.value.filename == str(results.path / "lock")
+
+
+def test_a_full_disk_is_told_with_its_room(tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    for path in (tmp_path, tmp_path / "file", tmp_path / "no" / "such" / "directory"):
+        told = unwritten(path, full)
+        assert re.fullmatch(
+            rf"{path}: No space left on device \(\d+ (bytes|KB|MB|GB) are free on its disk\)", told
+        )
+    used = OSError(errno.EDQUOT, "Disk quota exceeded")
+    assert unwritten(tmp_path, used).endswith("(the user's part of its disk is used up)")
+    other = OSError(errno.EACCES, "Permission denied")
+    assert unwritten(tmp_path, other) == f"{tmp_path}: Permission denied"
+
+
+def test_an_output_to_a_full_device_is_an_error_that_names_it(results, capsys):
+    remedy = "make room, and give the command again"
+    for command, option in (("export", "--out"), ("report", "--markdown")):
+        assert cli.main([command, str(results.path), option, "/dev/full"]) == 2
+        said = capsys.readouterr().err
+        assert said == f"gleaner-lab: /dev/full: No space left on device: {remedy}\n"
+
+
+def test_each_file_of_a_report_is_named_where_it_has_no_room(results, capsys):
+    for name in ("report.html", "1-ratios.png"):
+        path = results.path / name
+        path.unlink(missing_ok=True)
+        path.symlink_to("/dev/full")
+        assert cli.main(["report", str(results.path)]) == 2
+        assert f"gleaner-lab: {path}: No space left on device: make room" in capsys.readouterr().err
+        path.unlink()
 
 
 BENCH = ROOT / "target" / "release" / "gleaner-bench"

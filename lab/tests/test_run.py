@@ -166,7 +166,7 @@ def test_a_full_disk_loses_nothing_and_is_named(tmp_path):
         check=False,
     )
     assert done.returncode == 2
-    assert "runs.jsonl" in done.stderr
+    assert "runs.jsonl: File too large (ulimit -f allows 9000 bytes a file)" in done.stderr
     assert "gleaner-lab resume" in done.stderr
     assert "Traceback" not in done.stderr
     made = keys(ResultSet.open(out))

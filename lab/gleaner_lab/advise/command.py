@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gleaner_lab.failure import Failure, nearest
+from gleaner_lab.written import write
 
 if TYPE_CHECKING:
     from gleaner_lab.advise.advisor import Advisor, Wishes
@@ -217,7 +218,7 @@ def act(chosen: argparse.Namespace) -> int:
             return _stopped(whole, command_of(chosen, program.said, is_whole=True))
     answer = _tell(whole, race, standings, check)
     if chosen.markdown is not None:
-        chosen.markdown.write_text(answer.markdown(), encoding="utf-8")
+        write(chosen.markdown, answer.markdown())
         print(chosen.markdown)
     return 0
 

@@ -12,6 +12,7 @@ from typing import Any
 from gleaner_lab import workload
 from gleaner_lab.advise.runtime import Program
 from gleaner_lab.advise.space import INSTALLED, Cell
+from gleaner_lab.written import write
 
 PAUSES = ("longest_pause_s", "total_pause_s")
 #: Figures of a run that are kept.
@@ -122,7 +123,7 @@ class Bench:
         names = [one for one in os.environ if one.isidentifier() and one not in NOT_KEPT]
         lines = [f"export {name}={shlex.quote(os.environ[name])}" for name in sorted(names)]
         path.touch(mode=0o700)
-        path.write_text("\n".join(["#!/bin/sh", *lines, 'exec "$@"', ""]))
+        write(path, "\n".join(["#!/bin/sh", *lines, 'exec "$@"', ""]))
         return path
 
 

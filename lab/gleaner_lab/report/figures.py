@@ -6,6 +6,7 @@ import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import matplotlib
 
@@ -18,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from gleaner_lab import positions as positions_of
+from gleaner_lab import written
 from gleaner_lab.analysis import Line
 from gleaner_lab.answers import Row
 from gleaner_lab.numa.collection import CollectionTime
@@ -286,7 +288,8 @@ def svg(figure: Figure) -> str:
 
 def save_png(figure: Figure, path: str) -> None:
     """A figure as a file of its own."""
-    figure.savefig(path, dpi=150)
+    with written.named(Path(path)):
+        figure.savefig(path, dpi=150)
 
 
 def speedups(curves: list[Curve]) -> Figure:

@@ -29,6 +29,7 @@ from gleaner_lab.numa.placement import Curve, Placement
 from gleaner_lab.numa.sockets import MACHINE, REREAD, Sockets, Time
 from gleaner_lab.report import figures
 from gleaner_lab.report.page import template
+from gleaner_lab.written import named, write
 
 #: Instead of a figure where nothing was counted.
 NOTHING = "none counted"
@@ -86,11 +87,11 @@ class Page:
         drawings = {name: figures.svg(figure) for name, figure in self.figures.items()}
         page = out / f"{self.name}.html"
         text = template("modelled.html.j2", escape=True).render(page=self, drawings=drawings)
-        page.write_text(text, encoding="utf-8")
+        write(page, text)
         found = [page]
         for name, drawing in drawings.items():
             plain, image = (out / f"{name}.{end}" for end in ("svg", "png"))
-            plain.write_text(drawing, encoding="utf-8")
+            write(plain, drawing)
             figures.save_png(self.figures[name], str(image))
             plt.close(self.figures[name])
             found += [plain, image]
@@ -98,7 +99,7 @@ class Page:
 
     def _csv(self, out: Path, table: Table) -> Path:
         path = out / f"{self.name}-{table.name}.csv"
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with named(path), path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow([*table.head, "source"])
             writer.writerows([*row, table.caption] for row in table.rows)

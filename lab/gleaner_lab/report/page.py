@@ -12,7 +12,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from matplotlib.figure import Figure
 
-from gleaner_lab import analysis, build, counters, positions
+from gleaner_lab import analysis, build, counters, positions, written
 from gleaner_lab.analysis import Grouped, Line
 from gleaner_lab.answers import Answer, answers, noises_of, what_carries
 from gleaner_lab.cells import cells_of
@@ -64,7 +64,7 @@ def write(results: ResultSet) -> Path:
         source=results.experiment.read_text(),
     )
     page = results.path / "report.html"
-    page.write_text(text, encoding="utf-8")
+    written.write(page, text)
     return page
 
 
