@@ -1,10 +1,17 @@
 """What the checkers of this folder share: how they report (each check with its problems, then "N passed, N failed"), the
-pages that they write, and how they end."""
+pages that they write, what they start, and how they end."""
 
 import fcntl
 import os
+import pathlib
 import signal
+import subprocess
 import sys
+import tempfile
+import time
+
+# Seconds that a process has to end what it has started, when it is told to end.
+PATIENCE = 20
 
 
 def wrong(condition):
@@ -57,3 +64,73 @@ def ends_when_told():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` wants it
             signal.signal(number, end)
+
+
+def family_of(pid):
+    """A process and all that it started, itself and by others. A process group would do, but sudo asks nobody for a password there."""
+    family = [pid]
+    for one in family:
+        try:
+            for children in pathlib.Path(f"/proc/{one}/task").glob("*/children"):
+                family += map(int, children.read_text().split())
+        except OSError:
+            pass  # it has ended
+    return family
+
+
+def end_with_family(process):
+    """Ends a child of this process with all that it has started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in family_of(process.pid):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass  # it ended by itself
+        try:
+            process.wait(PATIENCE if number == signal.SIGTERM else None)
+            return
+        except subprocess.TimeoutExpired:
+            pass  # it does not listen
+
+
+def run_to_end(argv, limit=None, **options):
+    """Runs a program without input; its exit status and what it said, errors among it. What it has started ends with it where this
+    raises: subprocess.TimeoutExpired after so many seconds, or whatever a signal's handler raises."""
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options) as process:
+        try:
+            said, _ = process.communicate(timeout=limit)
+        except BaseException:
+            end_with_family(process)
+            raise
+    return process.returncode, said.decode(errors="replace")
+
+
+def goes_on(pid):
+    """Whether a process runs; one that has ended may not be waited for yet."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def left_running(code):
+    """Problems of a script's Python code that is told to end while what it has started runs. Its first word is a command of a shell that
+    starts that, its second a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        note = pathlib.Path(folder, "pid")
+        command = f"sh -c 'echo $$ > {note}.new; mv {note}.new {note}; exec sleep 600' & wait"
+        told = subprocess.Popen([sys.executable, "-c", code, command, folder], cwd=pathlib.Path(__file__).parent,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        while not note.exists() and told.poll() is None:
+            time.sleep(0.05)
+        told.terminate()
+        said = told.communicate()[1].decode(errors="replace")
+        if not note.exists():
+            return [f"it started nothing: {said}"]
+        pid, began = int(note.read_text()), time.monotonic()
+        while goes_on(pid) and time.monotonic() - began < 3 * PATIENCE:
+            time.sleep(0.05)
+        if not goes_on(pid):
+            return [] if "stopped by SIGTERM" in said else [f"it did not say that it was stopped: {said}"]
+        os.kill(pid, signal.SIGKILL)
+        return ["it goes on"]

@@ -32,7 +32,7 @@ import sys
 import time
 import tomllib
 
-from checks import compared, only_one, report
+from checks import compared, ends_when_told, left_running, only_one, report, run_to_end
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILES = ROOT / "tests/commands/files"
@@ -108,7 +108,9 @@ def prepared(folder, shown):
         (folder / name).symlink_to(ROOT / name)
     for name, content in shown.items():
         (folder / name).write_text(content)
-    subprocess.run(["make", "--silent", "--file", "Build.make"], cwd=folder, check=True, stdin=subprocess.DEVNULL)
+    status, said = run_to_end(["make", "--silent", "--file", "Build.make"], cwd=folder)
+    if status != 0:
+        raise SystemExit(f"commands.py: {FILES / 'Build.make'} ended with status {status}:\n{said}")
     path = [folder / "bin", ROOT / "target/release", ROOT / "target/lab/venv/bin"]
     return dict(os.environ, PATH=":".join([*map(str, path), os.environ["PATH"]]), TERM="dumb")
 
@@ -127,10 +129,8 @@ def outcome(command, mark, folder, environment):
         where = ROOT if line.split()[0] == "cargo" else folder
     began = time.monotonic()
     try:
-        done = subprocess.run(argv, cwd=where, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=LIMIT_SECONDS, check=False)
-        said, status = done.stdout.decode(errors="replace"), f"it ended with status {done.returncode}"
-        failed = done.returncode != 0
+        ended, said = run_to_end(argv, LIMIT_SECONDS, cwd=where, env=environment)
+        status, failed = f"it ended with status {ended}", ended != 0
     except subprocess.TimeoutExpired:
         said, status, failed = "", f"it did not end within {LIMIT_SECONDS} s", True
     took = time.monotonic() - began
@@ -148,6 +148,7 @@ def run(names, long):
     if set(names) - set(texts):
         raise SystemExit(f"commands.py: no page {', '.join(sorted(set(names) - set(texts)))}; there are {', '.join(texts)}")
     only_one(SCRATCH)
+    ends_when_told()
     checks = []
     for page, text in texts.items():
         lines = commands(text)
@@ -167,6 +168,20 @@ def run(names, long):
 def marks_of(texts):
     """The marks of what these pages have."""
     return read_marks({command for text in texts.values() for command in commands(text)})
+
+
+# A run of a page with one command, which is told to end.
+TOLD = """
+import os, pathlib, sys
+import commands
+command, folder = sys.argv[1:]
+page = f"```sh\\n{command}\\n```\\n"
+commands.SCRATCH = pathlib.Path(folder, "commands")
+commands.pages = lambda: {"page.md": page}
+commands.marks_of = lambda texts: {}
+commands.prepared = lambda place, shown: place.mkdir() or dict(os.environ)
+commands.run([], False)
+"""
 
 
 def self_test():
@@ -190,6 +205,7 @@ def self_test():
         ("marks of commands that pages have", bool(marks_of(pages())), True),
         ("what it needs", outcome("true", {"needs": ["no-such-program"]}, ROOT, dict(os.environ))[0],
          "left out: there is no no-such-program"),
+        ("what a command started when this is told to end", left_running(TOLD), []),
     ]
     return report(compared(cases))
 

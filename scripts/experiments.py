@@ -13,12 +13,11 @@ import json
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 
-from checks import compared, only_one, report
+from checks import compared, ends_when_told, left_running, only_one, report, run_to_end
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXPERIMENTS = ROOT / "lab/experiments"
@@ -77,6 +76,19 @@ def problems(out, status, said):
     return []
 
 
+# One experiment by a lab that runs a command, which is told to end.
+TOLD = """
+import pathlib, sys
+import experiments
+command, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+experiments.LAB = folder / "lab"
+experiments.LAB.write_text(f"#!/bin/sh\\n{command}\\n")
+experiments.LAB.chmod(0o755)
+sys.argv = ["experiments.py", "--out", str(folder / "out"), "hot-costs"]
+experiments.main()
+"""
+
+
 def self_test():
     """Each case is (what, got, wanted)."""
     there, missing = (lambda _: True), (lambda _: False)
@@ -115,6 +127,7 @@ def self_test():
         ("measured and no experiment", gone("BENCH_EXPERIMENTS := a b \\\n\tc\nX_BENCHES := bench-d\n", ["a", "d"]), ["b", "c"]),
         ("what the Makefile measures", gone((ROOT / "Makefile").read_text(), [file.stem for file in EXPERIMENTS.glob("*.yaml")]), []),
         ("an earlier build", lacks("before: {build: target/before/release}", missing), "target/before/release: make before COMMIT=..."),
+        ("what the lab runs when this is told to end", left_running(TOLD), []),
     ]
     return report(compared(cases))
 
@@ -133,6 +146,7 @@ def main():
     if not LAB.exists():
         raise SystemExit(f"experiments.py: there is no {LAB.relative_to(ROOT)}: make lab")
     only_one(chosen.out)
+    ends_when_told()
     checks = []
     for name in chosen.names or files:
         text = files[name].read_text(encoding="utf-8")
@@ -143,9 +157,8 @@ def main():
         shutil.rmtree(out, ignore_errors=True)
         began = time.monotonic()
         words = ["--size", "tiny", "--limit", str(HUNG_S), "--repetitions", "1", *shorter(text), "--out", out]
-        done = subprocess.run([LAB, "run", name, *words], cwd=ROOT, check=False, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        found = problems(out, done.returncode, done.stdout.decode(errors="replace").splitlines())
+        status, said = run_to_end([LAB, "run", name, *words], cwd=ROOT)
+        found = problems(out, status, said.splitlines())
         print(f"# took {time.monotonic() - began:.1f} s: {name}{', with problems' if found else ''}", *found, sep="\n    ", flush=True)
         checks.append((name, found))
     return report(checks)

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 
-from checks import compared, ends_when_told, report
+from checks import compared, ends_when_told, report, run_to_end
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CARGO = os.environ.get("CARGO", "cargo")
@@ -208,11 +208,10 @@ def main():
     checks = []
     for name, command in plan(files, workspace()):
         began = time.monotonic()
-        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, check=False)
+        status, text = run_to_end(command, cwd=ROOT)
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-        lines = done.stdout.decode(errors="replace").splitlines()
-        checks.append((name, [] if done.returncode == 0 else [" ".join(command), *(f"| {line}" for line in lines[-60:])]))
+        lines = text.splitlines()
+        checks.append((name, [] if status == 0 else [" ".join(command), *(f"| {line}" for line in lines[-60:])]))
     if more := longer(files):
         print(f"not run here, and worth it after this change: make {' '.join(more)}")
     return report(checks)

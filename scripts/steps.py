@@ -17,14 +17,13 @@ that a signal ends takes the steps under way with it.
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 import tally
-from checks import compared, ends_when_told, only_one, report
+from checks import compared, end_with_family, ends_when_told, left_running, only_one, report
 
 LOGS = pathlib.Path("target/steps")
 KEPT = pathlib.Path(__file__).with_name("step-times.tsv")
@@ -62,12 +61,7 @@ class Step:
 
     def stop(self):
         """Ends the step with all that it has started."""
-        for pid in family_of(self.process.pid):
-            try:
-                os.kill(pid, signal.SIGTERM)
-            except ProcessLookupError:
-                pass  # it ended by itself
-        self.process.wait()
+        end_with_family(self.process)
 
     def end(self, status, usage):
         """It ended so, after this use of processors by it and its children."""
@@ -81,18 +75,6 @@ class Step:
         if self.name == "build" and not self.failed:
             os.environ["IS_BUILT"] = "1"  # what make passes on: later steps build nothing
         print(f"\n== make {self.name}\n{text}", end="" if text.endswith("\n") else "\n", flush=True)
-
-
-def family_of(pid):
-    """A process and all that it started, itself and by others. A process group would do, but sudo asks nobody for a password there."""
-    family = [pid]
-    for one in family:
-        try:
-            for children in pathlib.Path(f"/proc/{one}/task").glob("*/children"):
-                family += map(int, children.read_text().split())
-        except OSError:
-            pass  # it has ended
-    return family
 
 
 def may_start(step, running, lanes):
@@ -226,6 +208,8 @@ def self_test():
         ("the times that are kept", refused(KEPT.read_text()), False),
         ("a second run in one tree", second_is_refused(), True),
         ("a step that is stopped", grandchild_is_stopped(), True),
+        ("what a script runs when it is told to end", left_running(
+            "import sys, checks; checks.ends_when_told(); checks.run_to_end(['sh', '-c', sys.argv[1]])"), []),
         ("a few seconds", grown({"a": 9, "b": 100}, {"a": 2, "b": 100}), []),
     ]
     return report(compared(cases))
