@@ -23,6 +23,7 @@ WORDS = {
     "seven": 7,
     "eight": 8,
     "Eight": 8,
+    "quarter": 0.25,
     "ten": 10,
     "nineteen": 19,
     "Thirty": 30,
@@ -491,3 +492,157 @@ def test_techniques_whose_intervals_exclude_1_are_named_and_counted():
     for figures in decided:
         near = [one for one in stated if one == pytest.approx(figures, abs=0.0051)]
         assert near, f"docs/results/precise-heap.md does not name {figures}"
+
+
+def test_what_a_phase_costs_with_sixteen_threads():
+    rows = table("../parallel-phases.md", "| threads | all join: futex")
+    micros = {row["threads"]: row for row in rows}
+    threads, futex, monitor = said(
+        r"With # threads # microseconds, where the paper's baseline, [^,]+, takes #[.]",
+        "parallel-phases.md",
+    )
+    row = micros[f"{threads:.0f}"]
+    assert round(float(row["all join: futex"])) == futex
+    assert round(float(row["all join: monitor"])) == monitor
+    more = []
+    for row in rows:
+        ratio = float(row["all join: futex"]) / float(row["all join: monitor"])
+        assert ratio < 1 and float(row["ratio"]) == pytest.approx(ratio, abs=0.0051)
+        if int(row["threads"]) >= threads:
+            more.append(round(float(row["any: futex"]) - float(row["any: monitor"]), 1))
+    least, most, beginning = said(
+        "that nobody is awaited in costs # to # microseconds more from # threads on",
+        "parallel-phases.md",
+    )
+    assert [min(more), max(more), beginning] == [least, most, threads]
+
+
+def test_how_fast_a_core_zeroes_in_its_second_cache_and_how_the_kernels_compare_beyond_all():
+    kernels = "| buffer | threads | memset | immediate | string | vector | movnti | movntdq |"
+    intel, amd = (
+        {
+            (row["buffer"], row["threads"]): {
+                name: float(cell) for name, cell in row.items() if name not in ("buffer", "threads")
+            }
+            for row in table("../zeroing-bandwidth.md", f"{kernels} wide-non-temporal |{last}")
+        }
+        # The first table with these columns, and the one with a further one.
+        for last in ("", " line-zero |")
+    )
+    first, second = said(
+        "One core zeroes # GB/s in its L2 on an Intel Xeon, and # GB/s on an AMD Zen 5",
+        "zeroing-bandwidth.md",
+    )
+    # The largest buffer that both have in the second level: 2 MB a core there, 1 MB here.
+    assert [round(one["1 MB", "1"]["memset"]) for one in (intel, amd)] == [first, second]
+    (past,) = said(
+        "stores that bypass them are # times as fast on Intel with two", "zeroing-bandwidth.md"
+    )
+    beyond = intel["128 MB", "2"]
+    assert round(beyond["movntdq"] / beyond["memset"], 1) == past
+    least, most, low, high = said(
+        r"On AMD those of 64 bytes are # to # times as fast, .*? \(`movntdq`\) # to # times",
+        "zeroing-bandwidth.md",
+    )
+    for kernel, ends in (("wide-non-temporal", [least, most]), ("movntdq", [low, high])):
+        found = [amd["128 MB", one][kernel] / amd["128 MB", one]["memset"] for one in ("1", "2")]
+        again = ratios("zeroing-bandwidth.md", kernel, "printed.gb_per_s")
+        found += [again[f"128m-{threads}"] for threads in (1, 2)]
+        assert [round(min(found), 1), round(max(found), 1)] == ends, kernel
+
+
+def test_the_least_and_the_most_that_loops_with_cursors_take():
+    least, most, scattered = said(
+        "With cursors # to # of a loop over an array in one piece; "
+        "scattered arraylets take up to # of neighbours",
+        "arrays-loops.md",
+    )
+    bars = table("arrays-cursors.md", "| bar | of")
+    near = {row["of"]: estimate(row["ratio or value"])[0] for row in bars}
+    assert (min(near.values()), max(near.values())) == (least, most)
+    named = re.search(r"The loops are `(\w+)`, [^`]+ and `(\w+)`, ", text("arrays-loops.md"))
+    assert named.groups() == (min(near, key=near.get), max(near, key=near.get))
+    found = ratios("arrays-cursors.md", "scattered", "printed.ratio")
+    assert max(found.values()) == scattered
+    add, dot, transform, low, high = said(
+        "`add` takes # of its time over neighbours then, `dot` #, `transform` #, "
+        "the others # to #[.]",
+        "arrays-loops.md",
+    )
+    assert [found.pop(name) for name in ("add", "dot", "transform")] == [add, dot, transform]
+    assert (min(found.values()), max(found.values())) == (low, high)
+
+
+def test_how_many_times_as_much_young_arrays_of_numbers_cost_a_scavenge():
+    (headline,) = said("young arrays of numbers cost # times as much[.]", "arrays-pauses.md")
+    (exact,) = said(r"Young arrays of numbers take # \[", "arrays-pauses.md")
+    found = ratios("arrays-pauses.md", "zray", "printed.median_s")
+    assert (found["young-numbers"], round(found["young-numbers"])) == (exact, headline)
+    assert max(found, key=found.get) == "young-numbers"
+
+
+def test_how_near_the_advisor_comes_to_the_best_and_with_how_many_runs():
+    percent, programs, share = said(
+        "Its choice is within # % of the best on (three) programs, with a (quarter) of the runs",
+        "advise.md",
+    )
+    names = ["advise-native.md", "advise-guile.md", "advise-java.md"]
+    assert len(names) == programs
+    shown = table("../advise.md", "| program | cells |")
+    for name, own in zip(names, shown, strict=True):
+        rows = table(name, "| best for | beside")
+        bests = [row for row in rows if row["beside"].startswith("best by ")]
+        assert bests and {row["bar"] for row in bests} == {f"{1 + percent / 100:.2f}"}
+        for row in bests:
+            figures = estimate(row["ratio of the choice to it"])
+            assert row["verdict"] == "met", name
+            assert not figures or figures[2] <= 1 + percent / 100, name
+        (made,) = table(name, "| best for | share of its runs")
+        assert made["share of its runs"].replace("%", " %") == own["runs, of the exhaustive"]
+        assert estimate(made["share of its runs"])[0] <= 100 * share, name
+
+
+@pytest.mark.parametrize(
+    ("words", "statement"),
+    [
+        (
+            "Slow collectors cost # % [#, #] beside fast ones, and # % [#, #] without ",
+            "Slow collectors cost less than 20 %",
+        ),
+        (
+            "A slow compiler costs # % [#, #], and # % [#, #] without ",
+            "A slow compiler costs very little",
+        ),
+    ],
+)
+def test_what_slow_services_cost_and_the_program_that_carries_it(words, statement):
+    signed = r"(-?\d+(?:\.\d+)?)"
+    pattern = re.escape(words).replace(re.escape("#"), signed)
+    pattern += rf"`?(\w+)`?, the worst, which loses {signed} %"
+    found = re.search(pattern, text("placement.md"))
+    assert found is not None, words
+    *stated, program, worst = found.groups()
+    rows = table("placement-findings.md", "| finding | the paper says")
+    (row,) = (row for row in rows if row["the paper says"] == statement)
+    assert row["the worst"] == f"{program.lower()}: {worst} %"
+    carrier, rest = row["without the one that moves it most"].split(": ")
+    figures = [float(one) for one in re.findall(signed, f"{row['ours']} {rest}")]
+    assert carrier == program.lower()
+    assert [float(one) for one in stated] == pytest.approx(figures, abs=0.051)
+
+
+def test_how_long_the_longest_stop_is_beside_libgcs():
+    rows = table("incremental.md", "| bar | of")
+    found = {
+        row["of"].split(", ")[0]: estimate(row["ratio or value"])[0]
+        for row in rows
+        if row["bar"] == "incremental: longest_pause_s below 0.25 of each rival"
+    }
+    ends = said("an earlier build's longest stop was # to # of libgc's[.]", "incremental.md")
+    assert ends == [min(found.values()), max(found.values())]
+    nix, guile, score = said(
+        r"# \[[^]]+\] on nix-modules, # \[[^]]+\] on guile-earley "
+        r"and # \[[^]]+\] on lilypond-score",
+        "incremental.md",
+    )
+    assert found == {"nix-modules": nix, "guile-earley": guile, "lilypond-score": score}

@@ -131,6 +131,19 @@ def test_an_experiment_goes_on_until_a_bar_is_decided(tmp_path, monkeypatch):
     assert rounds_of(ResultSet.open(out)) == set(range(10))
 
 
+@pytest.mark.parametrize(("until", "rounds"), [("first", 5), ("all", 10)])
+def test_the_first_bar_alone_is_waited_for(tmp_path, monkeypatch, until, rounds):
+    monkeypatch.setenv("BENCH_CALLS", str(tmp_path / "calls"))
+    path = bench.experiment(tmp_path, "steady", repetitions=10)
+    # It takes about 0.8 of the baseline: five rounds decide about 1.1, and ten not about 0.8.
+    bar = "  - {configuration: gleaner, below: 1.1}\n"
+    path.write_text(path.read_text().replace(bar, bar + bar.replace("1.1", "0.8")))
+    tool, out = bench.make(tmp_path), tmp_path / "out"
+    words = ["--until", until, "--quiet", "--bench", str(tool), "--out", str(out)]
+    assert cli.main(["run", str(path), *words]) == 3
+    assert rounds_of(ResultSet.open(out)) == set(range(rounds))
+
+
 def test_no_round_begins_after_the_time_of_the_budget(tmp_path, capsys, monkeypatch):
     path = bench.experiment(tmp_path, "steady", repetitions=400)
     tool, out = bench.make(tmp_path), tmp_path / "out"
