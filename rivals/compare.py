@@ -109,6 +109,26 @@ def refusal_problems(rival, words, named):
     return []
 
 
+def started(rival, iterations):
+    """How many threads a process of HotSpot's starts for one mutator that is apart."""
+    command = [os.path.join(RIVALS, rival), "tiny", "--tiny", "--apart", "--threads", "1", "--heap", "16"]
+    done = run(command, ITERATIONS=str(iterations), JDK_JAVA_OPTIONS="-Xlog:os+thread=info:stderr")
+    line_of(done)
+    return done.stderr.count("started (pthread id")
+
+
+def mutator_problems(rival):
+    """Whether each iteration has a mutator of its own, which nothing that places threads would have found yet."""
+    try:
+        once, often = started(rival, 1), started(rival, ITERATIONS)
+    except (OSError, ValueError) as error:
+        return [str(error)]
+    if once == 0:
+        return ["its log names no thread that was started"]
+    # Its own threads may be more after a while, but not by so many.
+    return [f"{often} threads in place of {once}"] if often - once > ITERATIONS // 2 else []
+
+
 def checks(rivals, names):
     work = [(workload, CASES) for workload in WORKLOADS] + [(workload, HOTSPOT) for workload in ZEROING]
     for workload, cases in work:
@@ -120,6 +140,9 @@ def checks(rivals, names):
         for rival, arguments, collects in cases:
             what = " ".join([rival, *workload, *arguments])
             yield what, problems_of(rival, arguments, collects, workload, expected)
+    for rival in ["hotspot", "hotspot-25"]:
+        if rival in rivals and names == NAMES:
+            yield f"{rival}: one mutator runs all iterations", mutator_problems(rival)
     for rival, words, named in REFUSED:
         if rival in rivals and names == NAMES:
             yield " ".join([rival, *words, "is refused"]), refusal_problems(rival, words, named)

@@ -39,9 +39,16 @@ final class Pmd implements Workload {
 
     @Override
     public long run(Mutators mutators, Map<String, Object> facts) {
+        if (mutators.threads() > 1) {
+            return analysed(mutators.threads(), facts);
+        }
+        return mutators.sum(thread -> analysed(0, facts));
+    }
+
+    /** By so many threads of its own, which each analysis starts anew; by the calling one with 0. */
+    private long analysed(int threads, Map<String, Object> facts) {
         PMDConfiguration config = new PMDConfiguration();
-        // With 0 it works on the calling thread.
-        config.setThreads(mutators.threads() == 1 && !mutators.apart() ? 0 : mutators.threads());
+        config.setThreads(threads);
         config.setIgnoreIncrementalAnalysis(true);
         config.setDefaultLanguageVersion(
                 LanguageRegistry.getLanguage("Java").getVersion("17"));
