@@ -65,6 +65,7 @@ PHASES = (
     "end",
     "heap-grow",
     "heap-shrink",
+    "give-back",
     "external",
     "slow-stop",
     "out-of-memory",

@@ -104,6 +104,9 @@ phases! {
     HeapGrow = "heap-grow",
     /// The heap gave memory back to the system.
     HeapShrink = "heap-shrink",
+    /// Unused memory went back to the system in idle time, without a stop: bytes of it, in as many pieces as objects; the
+    /// duration is that of all pieces together. The heap may hold as much as before.
+    GiveBack = "give-back",
     /// A stop had waited as long as option `stop-warning` says; the objects are the mutators that had not stopped, the
     /// reason is where the first of them was last seen. The stop goes on.
     SlowStop = "slow-stop",
@@ -287,7 +290,7 @@ mod tests {
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
         }
-        assert_eq!(Phase::ALL.len(), 36);
+        assert_eq!(Phase::ALL.len(), 37);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 mod accepted;
 mod error;
 mod heap_kind;
+mod idle;
 mod machine;
 mod read;
 mod types;
@@ -23,6 +24,7 @@ pub use accepted::{Accepted, Shown, Size};
 use accepted::{OptionValue, Problem, SWITCH};
 pub use error::{OptionError, nearest};
 pub use heap_kind::{HeapKind, Serves};
+pub use idle::{Idle, Time};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
     ArrayKinds, Arrays, Crew, FilePath, FreedCells, Generations, HeapSizing, HugePages,
@@ -196,6 +198,8 @@ option_table! {
     young: usize = 0, "young", User, Precise, Some("ASPLOS 2013, section 2.1"), size(192 << 10, "a third of the limit, at most 64m");
     /// After how many collections unused memory goes back to the system. A precise heap counts full collections.
     release_after: u32 = 6, "release-after", User, Both, None, number(0, 255, "never");
+    /// After which time without an allocation unused memory goes back to the system, a piece at a time.
+    idle: Idle = Idle::Off, "idle", User, Libgc, None, Accepted::Idle;
     /// Whether the heap asks the system for huge pages.
     huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);
     /// Prints statistics when the program ends.

@@ -77,9 +77,10 @@ const NOT_PAUSED: [&str; 12] = [
 const SUMS: [&str; 5] = ["end", "sweep", "zeroing", "zeroing-ahead", "zeroing-stalls"];
 
 /// Events that belong to no collection although they carry the number of the last.
-const OUTSIDE: [&str; 7] = [
+const OUTSIDE: [&str; 8] = [
     "heap-grow",
     "heap-shrink",
+    "give-back",
     "slow-stop",
     "out-of-memory",
     "fork",

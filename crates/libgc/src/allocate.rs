@@ -162,6 +162,7 @@ fn obtain(
         if let Err(Remedy::OutOfMemory(reason)) = &result {
             heap.record_exhaustion(size, reason);
         }
+        crate::idle::state::note_call(&mut heap);
         crate::non_gc_bytes::sync_variables(&heap);
         heap.unlock();
         match result {
@@ -170,6 +171,7 @@ fn obtain(
                     if crate::snapshot::is_asked() {
                         collect::obey_signal();
                     }
+                    crate::idle::watcher::ensure();
                     crate::finalize::run_if_ready();
                 }
                 return object.ptr();

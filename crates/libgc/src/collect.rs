@@ -200,6 +200,7 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
     OBEYS_STOP.store(obeys_stop, Ordering::Relaxed);
     let outcome = below_callbacks(heap, |heap| heap.collect(request, &Door));
     crate::settings::show_collections(heap);
+    crate::idle::state::note_free();
     crate::finalize::note_ready(heap);
     crate::finalize::note_cycle(heap);
     if outcome == Outcome::Done {
@@ -226,7 +227,7 @@ fn make_helpers() {
 
 /// Runs what takes locks of the loader or of the C library, while nobody forks or holds this thread up: they would stay
 /// locked. Where this thread holds the allocator lock, who has closed the gate waits for that.
-fn through_gate<R>(body: impl FnOnce() -> R) -> R {
+pub fn through_gate<R>(body: impl FnOnce() -> R) -> R {
     if is_locked() {
         return body();
     }
@@ -546,6 +547,7 @@ pub fn watch_exit() {
 
 extern "C-unwind" fn check_at_exit(_argument: *mut c_void) {
     // A callback that runs with the lock may have called exit.
+    crate::idle::state::end();
     let wanted = GC_find_leak.get() != 0 || crate::snapshot::is_wanted_at_exit();
     if !wanted || Mutator::current().is_null() || !is_unlocked() {
         return;

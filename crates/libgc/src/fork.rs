@@ -69,6 +69,7 @@ extern "C" fn after_in_child() {
     crate::ARENA.unlock();
     CREW.forget_helpers_after_fork();
     threads::forget_markers_after_fork();
+    crate::idle::state::WATCH.forget_after_fork();
     let mut heap = held();
     GC_parallel.set(0);
     keep_only_this_thread(&mut heap);

@@ -35,6 +35,7 @@ mod gc_gcj;
 mod gc_mark;
 mod gc_pthread_redirects;
 mod gc_typed;
+mod idle;
 mod incremental;
 mod leaks;
 mod lock;

@@ -111,6 +111,7 @@ static AT_EXIT: extern "C" fn() = at_exit;
 extern "C" fn at_exit() {
     // A process that ends while the heap starts, since an option is wrong, has none to tell of.
     let Some(heap) = view() else { return };
+    crate::idle::state::end();
     crate::snapshot::report_at_exit();
     // Where a thread is at work, or this one is called back, the log ends as it does when a process is killed.
     let is_logged = is_unlocked() && with_heap(|heap| heap.log.is_some());
@@ -220,6 +221,14 @@ fn print_summary(heap: HeapView, advice: &str) {
         mebibytes(space.capacity() as u64),
         mebibytes(space.used_bytes() as u64)
     );
+    if totals.idle_times > 0 {
+        let _ = writeln!(
+            text,
+            "  given back     {:>12.1} MiB in {} idle times",
+            mebibytes(totals.given_back),
+            totals.idle_times
+        );
+    }
     let _ = writeln!(
         text,
         "  peak resident  {:>12.1} MiB",

@@ -27,7 +27,7 @@ use crate::variables::{
     GC_all_interior_pointers, GC_free_space_divisor, GC_greatest_plausible_heap_addr,
     GC_least_plausible_heap_addr,
 };
-use crate::{environment, leaks, records, settings, wanted};
+use crate::{environment, idle, leaks, records, settings, wanted};
 
 /// The thread that starts the heap.
 static STARTER: AtomicI32 = AtomicI32::new(0);
@@ -131,6 +131,7 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
     if options.stats {
         wanted::want_summary();
     }
+    idle::state::prepare(options);
     leaks::prepare(&mut heap);
     settings::apply_early(&mut heap);
     records::register_first_thread(&mut heap);

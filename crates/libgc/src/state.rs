@@ -99,6 +99,11 @@ impl Started {
         Locked(heap_pointer())
     }
 
+    /// Takes the allocator lock if no thread has it, the calling one included.
+    pub fn try_lock(self) -> Option<Locked> {
+        LOCK.try_lock().then(|| Locked(heap_pointer()))
+    }
+
     /// As [`Started::lock`], and no other thread holds any lock of ours or has one of the loader's or the C library's on
     /// our behalf: for a fork, and before a thread is held up. Nothing can be allocated.
     pub fn lock_all(self) -> Locked {

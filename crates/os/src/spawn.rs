@@ -30,6 +30,8 @@ pub enum Role {
     Zeroer,
     /// Marks in the collections of the libgc heap: `gleaner-mark-1`.
     Marker,
+    /// Looks whether the program of the libgc heap is idle: `gleaner-idle-1`.
+    Watcher,
 }
 
 impl Role {
@@ -39,6 +41,7 @@ impl Role {
             Role::Worker => "gleaner-",
             Role::Zeroer => "gleaner-zero-",
             Role::Marker => "gleaner-mark-",
+            Role::Watcher => "gleaner-idle-",
         }
     }
 
@@ -46,7 +49,7 @@ impl Role {
     const fn stack_bytes(self) -> usize {
         match self {
             Role::Worker | Role::Zeroer => 2 << 20,
-            Role::Marker => 256 << 10,
+            Role::Marker | Role::Watcher => 256 << 10,
         }
     }
 
@@ -54,19 +57,23 @@ impl Role {
     const fn blocked_signals(self) -> Mask {
         match self {
             Role::Worker | Role::Zeroer => Mask::ALL_BUT_FAULTS,
-            Role::Marker => Mask::ALL,
+            Role::Marker | Role::Watcher => Mask::ALL,
         }
     }
 
-    /// Names the calling thread, which is thread `index` of this role. A marker's stack is full of addresses that keep nothing alive:
-    /// it is the collector's own memory from now on, which others can tell ([`own_ranges`]). Markers never end.
+    /// Names the calling thread, which is thread `index` of this role, from 1. The stack of a marker or watcher is full of addresses
+    /// that keep nothing alive: it is the collector's own memory from now on, which others can tell ([`own_ranges`]). These
+    /// threads never end.
     pub fn name_current(self, index: usize) {
         name_current(&self.name(index));
-        if self == Role::Marker {
-            let high = stack_top();
-            // The C library takes some of the stack for thread-locals.
-            MARKERS.add(index, high - self.stack_bytes() / 4 * 3, high);
-        }
+        let slot = match self {
+            Role::Worker | Role::Zeroer => return,
+            Role::Marker => index,
+            Role::Watcher => WATCHERS_SLOT,
+        };
+        let high = stack_top();
+        // The C library takes some of the stack for thread-locals.
+        MARKERS.add(slot, high - self.stack_bytes() / 4 * 3, high);
     }
 
     /// The name of thread `index`, with zeroes behind it. The kernel keeps 15 bytes.
@@ -80,12 +87,14 @@ impl Role {
     }
 }
 
-/// Where the stacks of markers are, by index. Written by each marker for itself, and in a forked child by its only thread.
+/// Where the stacks of markers are, by index, and before them that of the watcher. Written by each marker for itself, and in a forked child by its only thread.
 struct Stacks([[AtomicUsize; 2]; MOST_MARKERS]);
 
 static MARKERS: Stacks = Stacks([const { [const { AtomicUsize::new(0) }; 2] }; MOST_MARKERS]);
 /// The stacks of more are searched as memory of the program's.
 const MOST_MARKERS: usize = 64;
+/// Markers count from 1, and there is one watcher.
+const WATCHERS_SLOT: usize = 0;
 
 impl Stacks {
     fn add(&self, index: usize, low: usize, high: usize) {
@@ -98,7 +107,7 @@ impl Stacks {
     }
 }
 
-/// In a forked child, which has none of the parent's markers: the C library gives their stacks to other threads, or back.
+/// In a forked child, which has none of the parent's markers and watchers: the C library gives their stacks to other threads, or back.
 pub fn forget_markers_after_fork() {
     for [start, end] in &MARKERS.0 {
         let low = start.swap(0, Ordering::Relaxed);
@@ -285,6 +294,7 @@ mod tests {
             (Role::Worker, "gleaner-1", 2 << 20, false),
             (Role::Zeroer, "gleaner-zero-1", 2 << 20, false),
             (Role::Marker, "gleaner-mark-1", 256 << 10, true),
+            (Role::Watcher, "gleaner-idle-1", 256 << 10, true),
         ] {
             let (seen, is_placed) = seen_by(role, Placement::Anywhere);
             assert_eq!(seen.name, name);
@@ -308,16 +318,16 @@ mod tests {
         let address = (&raw const here).addr();
         let is_own = || own_ranges::first_above(address).is_some_and(|(start, _)| start <= address);
         let before = is_own();
-        if role == Role::Marker {
+        if role != Role::Worker {
             forget_markers_after_fork();
         }
         core::ptr::without_provenance_mut(usize::from(before) + 2 * usize::from(is_own()))
     }
 
-    /// A search of the process's memory leaves it out, until a forked child forgets its parent's markers.
+    /// A search of the process's memory leaves it out, until a forked child forgets its parent's markers and watchers.
     #[test]
     fn a_markers_stack_is_the_collectors_own() {
-        for (mut role, expected) in [(Role::Marker, 1), (Role::Worker, 0)] {
+        for (mut role, expected) in [(Role::Marker, 1), (Role::Watcher, 1), (Role::Worker, 0)] {
             let argument = (&raw mut role).cast::<c_void>();
             let thread = spawn(role, Placement::Anywhere, is_own, argument).unwrap();
             let mut answer = core::ptr::null_mut();

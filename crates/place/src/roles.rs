@@ -141,6 +141,7 @@ const NAMES: &[(&str, Role)] = &[
     // Gleaner, behind either door.
     ("gleaner-zero-#N", Role::Zeroing),
     ("gleaner-mark-#N", Role::Collector),
+    ("gleaner-idle-#N", Role::Collector),
     ("gleaner-#N", Role::Collector),
     ("gleaner-place", Role::Vm),
     // The markers of Boehm's collector.
@@ -214,6 +215,7 @@ mod tests {
             ("gleaner-1", Role::Collector),
             ("gleaner-zero-2", Role::Zeroing),
             ("gleaner-mark-1", Role::Collector),
+            ("gleaner-idle-1", Role::Collector),
             ("gleaner-compile", Role::Compiler),
             ("gleaner-main", Role::Main),
             ("gleaner-vm", Role::Vm),

@@ -9,6 +9,7 @@
 //! - [`tally`]: what the workers did with each other, counted.
 //! - [`claims`]: work that is done ahead of time, by the thread that comes first.
 //! - [`lead`]: a thread that works ahead of others sleeps until they have come nearer.
+//! - [`idle_watch`]: a thread that looks for idle time rests when nothing is left to be done.
 //! - [`rounds`]: a thread that works ahead of others sleeps from one round to the next.
 //! - [`turns`]: which piece of that work a thread comes to next.
 //! - [`prefix`]: tasks of which one may have to wait for those below it.
@@ -23,6 +24,7 @@
 pub mod claims;
 pub mod crew;
 pub mod deque;
+pub mod idle_watch;
 pub mod lead;
 pub mod mailbox;
 pub mod outbox;
@@ -39,6 +41,7 @@ pub mod worker;
 pub use claims::{Claims, Done};
 pub use crew::{Crew, Phase};
 pub use deque::{Deque, Steal};
+pub use idle_watch::IdleWatch;
 pub use lead::{Drowsy, Lead, Spinning};
 pub use mailbox::{Batch, Mailboxes};
 pub use outbox::Outbox;

@@ -6,6 +6,7 @@
 use core::fmt;
 
 use super::heap_kind::HeapKind;
+use super::idle::{Idle, IdleError, Time};
 use super::machine::{MOST_NODES, MOST_PROCESSORS, Machine, MachineError, synthetic};
 use crate::faults::{FaultError, FaultPlan, FaultPoint};
 
@@ -40,6 +41,8 @@ pub enum Accepted {
     Faults,
     /// `host`, or a synthetic machine in hwloc's notation.
     Machine,
+    /// `off`, or a time without allocations.
+    Idle,
 }
 
 impl fmt::Display for Accepted {
@@ -74,6 +77,10 @@ impl fmt::Display for Accepted {
                 "host|node:N core:C pu:P with N at most {MOST_NODES}, N*C*P at most {MOST_PROCESSORS}, and 1 for what \
                  is left out"
             ),
+            Accepted::Idle => {
+                let (least, most) = (Time::LEAST, Time::MOST);
+                write!(out, "off|TIME from {least} to {most}, such as 1s")
+            }
         }
     }
 }
@@ -124,6 +131,8 @@ pub enum Shown<'a> {
     Faults(FaultPlan),
     /// A machine.
     Machine(Machine),
+    /// What is done in idle time.
+    Idle(Idle),
 }
 
 impl fmt::Display for Shown<'_> {
@@ -134,6 +143,7 @@ impl fmt::Display for Shown<'_> {
             Shown::Bytes(size) => size.fmt(out),
             Shown::Faults(plan) => plan.fmt(out),
             Shown::Machine(machine) => machine.fmt(out),
+            Shown::Idle(idle) => idle.fmt(out),
         }
     }
 }
@@ -151,6 +161,7 @@ pub(super) enum Problem<'a> {
     Overflow,
     Number(u32),
     Bytes(usize),
+    Idle(IdleError),
     NotAPowerOfTwo(u32),
     PathTooLong,
     PathCharacter,
@@ -241,6 +252,16 @@ impl OptionValue for Machine {
 
     fn shown(&self) -> Shown<'_> {
         Shown::Machine(*self)
+    }
+}
+
+impl OptionValue for Idle {
+    fn parse<'a>(text: &'a str, _: &Accepted) -> Result<Idle, Problem<'a>> {
+        Idle::parse(text).map_err(Problem::Idle)
+    }
+
+    fn shown(&self) -> Shown<'_> {
+        Shown::Idle(*self)
     }
 }
 

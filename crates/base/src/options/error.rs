@@ -4,6 +4,7 @@
 use core::fmt;
 
 use super::accepted::{Problem, Size};
+use super::idle::{IdleError, Time};
 use super::{Accepted, HeapKind, Pages, TABLE, rows};
 use crate::faults::{FaultError, FaultPoint};
 
@@ -47,10 +48,19 @@ impl<'a> OptionError<'a> {
                 out,
                 "option {name}: '{value}' is not a size (digits, then k, m, g, t or nothing)"
             ),
-            Problem::Overflow => write!(out, "option {name}: {value} is too large to represent"),
+            Problem::Idle(IdleError::NotATime) => write!(
+                out,
+                "option {name}: '{value}' is not a time (digits, then ms, s, m or h)"
+            ),
+            Problem::Overflow | Problem::Idle(IdleError::Overflow) => {
+                write!(out, "option {name}: {value} is too large to represent")
+            }
             Problem::Number(number) => write!(out, "option {name}: {number} is out of range"),
             Problem::Bytes(bytes) => {
                 write!(out, "option {name}: {bytes} bytes is out of range")
+            }
+            Problem::Idle(IdleError::OutOfRange(time)) => {
+                write!(out, "option {name}: {time} is out of range")
             }
             Problem::NotAPowerOfTwo(number) => {
                 write!(out, "option {name}: {number} is not a power of two")
@@ -124,6 +134,9 @@ impl<'a> OptionError<'a> {
             (Problem::Bytes(bytes), Some(Accepted::Size { least, most, .. })) => {
                 Some(Nearest::Bytes(bytes.clamp(least, most)))
             }
+            (Problem::Idle(IdleError::OutOfRange(time)), _) => {
+                Some(Nearest::Time(time.clamp(Time::LEAST, Time::MOST)))
+            }
             _ => None,
         }
     }
@@ -135,6 +148,7 @@ impl fmt::Display for OptionError<'_> {
         match self.nearest() {
             Some(Nearest::Word(word)) => write!(out, "; the nearest is '{word}'")?,
             Some(Nearest::Number(number)) => write!(out, "; the nearest is {number}")?,
+            Some(Nearest::Time(time)) => write!(out, "; the nearest is {time}")?,
             Some(Nearest::Bytes(bytes)) => {
                 write!(out, "; the nearest is {} ({bytes} bytes)", Size(bytes))?
             }
@@ -164,6 +178,7 @@ enum Nearest {
     Word(&'static str),
     Number(u32),
     Bytes(usize),
+    Time(Time),
 }
 
 /// The power of two nearest to `number` and not above `most`; the smaller one when both are as near.

@@ -506,6 +506,7 @@ impl Heap {
         self.space.stage = Stage::Reclaiming;
         let allocated = self.space.account.net_allocated();
         let capacity = self.space.capacity;
+        let unused = self.unused_since_idle(capacity, self.held());
         let reclaimed = record.step(Phase::Reclaim, |event| {
             let reclaimed = self.space.reclaim(release_after);
             self.count_reclaimed();
@@ -520,7 +521,7 @@ impl Heap {
         self.space.disclaim_all();
         self.verify_structure();
         record.step(Phase::Resize, |event| {
-            let mut released = reclaimed.released_bytes;
+            let mut released = reclaimed.released_bytes + unused;
             if request.release_all {
                 released += self.space.release_dirty(usize::MAX);
                 self.give_addresses_back();

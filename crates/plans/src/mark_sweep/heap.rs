@@ -32,6 +32,7 @@ use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
 use crate::mark_sweep::decide::prefetching::Prefetching;
 use crate::mark_sweep::generations::{self, Generations, Weighing};
 use crate::mark_sweep::history::{Pace, Totals};
+use crate::mark_sweep::idle::Idle;
 use crate::mark_sweep::mutator::Mutators;
 use crate::mark_sweep::room::Room;
 use crate::mark_sweep::roots::{LibraryList, Roots};
@@ -150,6 +151,8 @@ pub struct Heap {
     pub pace: Pace,
     /// What the limits of control groups leave.
     pub(crate) room: Room,
+    /// What went back to the system in idle time.
+    pub(crate) idle: Idle,
     /// What links that die cost.
     pub(crate) dying_links: DyingLinks,
     /// Finalizers registered at the last collection.
@@ -276,6 +279,7 @@ impl Heap {
             stacks_were_hidden: false,
             pace: Pace::default(),
             room: Room::NONE,
+            idle: Idle::new(options.idle.after_ns()),
             dying_links: DyingLinks::default(),
             finalizers_before: 0,
             start_told: false,

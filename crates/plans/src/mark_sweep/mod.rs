@@ -5,7 +5,7 @@
 //! - [`collect`]: a collection, step by step; [`stop`]: how threads are stopped; [`history`]: totals and events
 //! - [`generations`]: collections that keep marks; [`cycle`]: marking in steps beside the program
 //! - [`mutator`]: what is known of each thread; [`stacks`], [`roots`]: where marking begins
-//! - [`room`]: what the limits of control groups leave
+//! - [`room`]: what the limits of control groups leave; [`idle`]: what goes back to the system in idle time
 //! - [`weak`]: links, finalizers and toggle references
 //! - [`decide`]: when to collect, how large the heap may be, how many workers mark
 
@@ -15,6 +15,7 @@ pub mod decide;
 pub mod generations;
 pub mod heap;
 pub mod history;
+pub mod idle;
 pub mod mutator;
 pub mod request;
 pub mod room;

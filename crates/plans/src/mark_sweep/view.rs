@@ -122,6 +122,22 @@ impl HeapView {
         bytes
     }
 
+    /// A number that changes when something is allocated, freed or collected, unless changes cancel each other out. Small objects
+    /// show by the lists from which threads take them.
+    pub fn activity(self) -> u64 {
+        let space = self.space();
+        let mut mixed = mix(self.collections(), space.turnover());
+        // SAFETY: the list of records is a field of the heap, and records stay mapped with their caches.
+        unsafe {
+            Mutators::for_each_without_lock(&raw const (*self.0).mutators, |thread| {
+                space.for_each_head(&raw const (*thread).cache, |head| {
+                    mixed = mix(mixed, head);
+                });
+            });
+        }
+        mixed
+    }
+
     /// Bytes that were freed explicitly in sum.
     pub fn freed_bytes(self) -> usize {
         let mut bytes = self.space().freed_bytes();
@@ -160,6 +176,13 @@ impl HeapView {
         let processors = || self.read(|heap| unsafe { &raw const (*heap).topology.processors });
         crew_size::most_for(expected, markers, processors)
     }
+}
+
+/// A number from a number and a word. Two words give two numbers, and so do two numbers.
+fn mix(mixed: u64, word: usize) -> u64 {
+    // Multiplying by an odd number loses nothing.
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    (mixed ^ word as u64).wrapping_mul(ODD).rotate_left(32)
 }
 
 impl Heap {

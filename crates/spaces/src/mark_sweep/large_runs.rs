@@ -34,6 +34,27 @@ pub struct LargeSpace {
     dirty_blocks: usize,
     /// Torn runs.
     torn: usize,
+    /// How often a free run came or went.
+    changes: u64,
+}
+
+/// Where [`LargeSpace::release_piece`] goes on. It begins anew if free runs came or went meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// A run, and how many of its blocks were released.
+    run: BlockIndex,
+    released: BlockIndex,
+    /// What the space had counted then.
+    changes: u64,
+}
+
+impl Progress {
+    /// At the first run.
+    pub const START: Progress = Progress {
+        run: 0,
+        released: 0,
+        changes: 0,
+    };
 }
 
 /// A run that is taken from the space or given to it.
@@ -83,6 +104,7 @@ impl LargeSpace {
             frontier: layout.table.large_start,
             dirty_blocks: 0,
             torn: 0,
+            changes: 0,
         }
     }
 
@@ -208,6 +230,52 @@ impl LargeSpace {
         released
     }
 
+    /// Releases dirty free runs: up to `most` bytes of them, of a run as many as fit, for `looks` looks at runs, which are taken off. Goes
+    /// on at `progress`. Returns how many bytes that were, and whether no dirty run is left.
+    pub fn release_piece(
+        &mut self,
+        layout: &Layout,
+        most: usize,
+        looks: &mut usize,
+        progress: &mut Progress,
+    ) -> (usize, bool) {
+        let start = layout.table.large_start;
+        if progress.run < start || progress.changes != self.changes {
+            *progress = Progress {
+                run: start,
+                changes: self.changes,
+                ..Progress::START
+            };
+        }
+        let mut bytes = 0;
+        while progress.run < self.frontier {
+            if bytes >= most || *looks == 0 {
+                return (bytes, false);
+            }
+            *looks -= 1;
+            let block = descriptor(layout, progress.run);
+            let length = block.next;
+            if block.state == State::Free && !is_clean(block) {
+                let room = BlockIndex::try_from((most - bytes).div_ceil(LARGE_BYTES));
+                let left = length - progress.released;
+                let blocks = left.min(room.unwrap_or(BlockIndex::MAX));
+                layout.release(progress.run + progress.released, blocks);
+                bytes += (blocks as usize) << LARGE_SHIFT;
+                progress.released += blocks;
+                if progress.released < length {
+                    continue;
+                }
+                layout.release_descriptors(progress.run, length);
+                block.class |= CLEAN;
+                self.dirty_blocks -= length as usize;
+            }
+            progress.run += length;
+            progress.released = 0;
+        }
+        *progress = Progress::START;
+        (bytes, true)
+    }
+
     /// Where addresses are short: gives those of a free run at the end back, and those that were committed for a run in vain;
     /// whether there was such a run, without which another attempt would fail like the last.
     pub fn retreat(&mut self, layout: &mut Layout) -> bool {
@@ -293,6 +361,7 @@ impl LargeSpace {
     }
 
     fn link(&mut self, layout: &Layout, run: Run) {
+        self.changes += 1;
         let Run { first, blocks, .. } = run;
         let bin = bin_of(blocks);
         let successor = self.bins[bin];
@@ -328,6 +397,7 @@ impl LargeSpace {
 
     /// Takes a free run out of its bin.
     fn unlink(&mut self, layout: &Layout, first: BlockIndex) -> Run {
+        self.changes += 1;
         let head = descriptor(layout, first);
         let run = Run {
             first,

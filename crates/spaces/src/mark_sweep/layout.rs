@@ -551,6 +551,25 @@ impl Layout {
         }
     }
 
+    /// Gives the marks of neighbouring free blocks back, but for those that share a page with the marks of others. They are written
+    /// when a block is taken.
+    pub fn release_marks(&self, first: BlockIndex, blocks: BlockIndex) {
+        let page = memory::page_size();
+        let low = Address::of(self.table.marks_of(first)).align_up(page);
+        let high = Address::of(self.table.marks_of(first + blocks)).align_down(page);
+        if low < high {
+            self.release_dead(low, high.offset_from(low));
+        }
+    }
+
+    /// Gives whole pages back of which nobody needs what they hold: they read as zero afterwards, or as before.
+    pub fn release_dead(&self, start: Address, bytes: usize) {
+        if let Some(start) = core::ptr::NonNull::new(start.ptr::<u8>()) {
+            // SAFETY: committed memory of our own, under the lock; its contents are given up, as asked. What is locked stays as it is.
+            unsafe { memory::release(start, bytes) };
+        }
+    }
+
     /// Gives the memory of `blocks` blocks back to the system; they read as zero afterwards.
     pub fn release(&self, first: BlockIndex, blocks: BlockIndex) {
         let (start, bytes) = self.extent(first, blocks);

@@ -36,6 +36,7 @@ mod edge_queue;
 pub mod edges;
 mod entry;
 pub mod explicit_free;
+pub mod give_back;
 pub mod kinds;
 pub mod large_runs;
 pub mod layout;

@@ -208,15 +208,23 @@ impl FreePool {
         list.blocks += 1;
     }
 
-    /// Releases up to `enough` dirty blocks, oldest addresses last, and returns how many.
+    /// Releases up to `enough` dirty blocks, oldest addresses last, neighbours of the list together, and returns how many.
     pub fn release(&mut self, layout: &Layout, enough: usize) -> usize {
         let mut released = 0;
         while released < enough
-            && let Some(taken) = self.take_dirty(layout)
+            && let Some(first) = pop(&mut self.dirty, layout)
         {
-            layout.release(taken.index, 1);
-            self.put(layout, taken.index, Backing::Clean);
+            let mut end = first + 1;
             released += 1;
+            while released < enough && self.dirty.first == end {
+                pop(&mut self.dirty, layout);
+                end += 1;
+                released += 1;
+            }
+            layout.release(first, end - first);
+            for index in first..end {
+                self.put(layout, index, Backing::Clean);
+            }
         }
         released
     }

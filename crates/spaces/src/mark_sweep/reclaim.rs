@@ -205,6 +205,7 @@ impl MarkSweep {
     pub fn reclaim(&mut self, release_after: u8) -> Reclaimed {
         let mut reclaimed = Reclaimed::default();
         let mut census = Census::default();
+        self.giving_back.note_collection();
         self.pool.clear();
         let (mut due, mut unwatched) = (DueRun::default(), Unwatched::default());
         for index in 0..self.pool.frontier() {

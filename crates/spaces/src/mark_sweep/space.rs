@@ -6,6 +6,7 @@ use gleaner_mem::zero::{Choice, Processor, choose};
 
 use super::account::Account;
 use super::cache::Cache;
+use super::give_back::GivingBack;
 use super::pool::FreePool;
 use super::written_pages::WrittenPages;
 use crate::mark_sweep::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, Resolved, State};
@@ -104,6 +105,8 @@ pub struct MarkSweep {
     pub census: Census,
     /// Blocks swept since the last collection.
     pub swept_blocks: usize,
+    /// How far unused memory went back to the system in idle time.
+    pub(crate) giving_back: GivingBack,
     /// Whether sweeping is timed.
     pub timed: bool,
     /// Nanoseconds spent in sweeping since the last collection, if timed.
@@ -167,6 +170,7 @@ impl MarkSweep {
             uncollectable_bytes: 0,
             census: Census::default(),
             swept_blocks: 0,
+            giving_back: GivingBack::new(),
             timed: false,
             sweep_ns: 0,
             verified: false,

@@ -76,7 +76,7 @@ impl ListBuilder {
 }
 
 /// Marks that are looked at together: as many as a word has bits. No group belongs to two blocks.
-const GROUP: usize = 64;
+pub(crate) const GROUP: usize = 64;
 const _: () = assert!(MARKS_PER_BLOCK.is_multiple_of(GROUP));
 
 /// Which of the [`GROUP`] marks from `from` are `sought`, one bit for each.
@@ -84,7 +84,7 @@ const _: () = assert!(MARKS_PER_BLOCK.is_multiple_of(GROUP));
 /// # Safety
 /// That many marks must be readable from `from`, which must be 16-aligned, and nobody may change them meanwhile.
 #[inline(always)]
-unsafe fn cells_marked(marks: *const AtomicU8, from: usize, sought: u8) -> u64 {
+pub(crate) unsafe fn cells_marked(marks: *const AtomicU8, from: usize, sought: u8) -> u64 {
     use core::arch::x86_64::{_mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8, _mm_set1_epi8};
     let mut cells = 0;
     for part in (0..GROUP).step_by(16) {

@@ -92,6 +92,39 @@ impl SpaceView {
         large.wrapping_add(shared)
     }
 
+    /// A number that changes when memory comes to lists or becomes a large object, or is freed explicitly by no thread's cache.
+    pub fn turnover(self) -> usize {
+        // SAFETY: `read` passes the space.
+        let entered = self.read(|space| unsafe { &raw const (*space).account.entered });
+        // SAFETY: `read` passes the space.
+        let listed = self.read(|space| unsafe { &raw const (*space).account.shared_bytes });
+        let freed = self.freed_bytes();
+        // Not their sum: a block of as many bytes as were freed would go unnoticed.
+        entered
+            .rotate_left(21)
+            .wrapping_add(freed.rotate_left(42))
+            .wrapping_add(listed)
+    }
+
+    /// Calls `visit` with the first word of each list of a cache, and with what was freed through it.
+    ///
+    /// # Safety
+    /// The cache must stay mapped.
+    pub unsafe fn for_each_head(self, cache: *const Cache, mut visit: impl FnMut(usize)) {
+        // SAFETY: `read` passes the space.
+        let kinds = self.read(|space| unsafe { &raw const (*space).kinds.count });
+        for kind in 0..kinds.min(MAX_KINDS) {
+            for class in 0..CELL_BYTES.len() {
+                // SAFETY: the cache stays mapped, as asked, and both indices lie in its table. Its thread may write there
+                // meanwhile, hence volatile.
+                let head = unsafe { (&raw const (*cache).heads[kind][class]).read_volatile() };
+                visit(head.word());
+            }
+        }
+        // SAFETY: the cache stays mapped, as asked; volatile as before.
+        visit(unsafe { (&raw const (*cache).freed_bytes).read_volatile() });
+    }
+
     /// Bytes of the cells on a cache's lists. Exact if the cache's thread is the calling one, is stopped, or does not
     /// allocate or free meanwhile; 0 while addresses of free blocks go back.
     ///

@@ -9,5 +9,6 @@ pub mod cycle;
 pub mod dying_links;
 pub mod extent;
 pub mod heap_size;
+pub mod idle;
 pub mod prefetching;
 pub mod watching;

@@ -61,6 +61,10 @@ pub struct Totals {
     pub last_scanned: usize,
     /// See `last_scanned`.
     pub last_marking_ns: u64,
+    /// Bytes that went back to the system in idle times, and how many times these were.
+    pub given_back: u64,
+    /// See `given_back`.
+    pub idle_times: u64,
     /// Where this process began.
     pub begun: Begun,
 }

@@ -20,7 +20,7 @@ impl Heap {
     }
 
     /// Bytes of memory that the heap holds.
-    fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.space.used_bytes() + self.space.dirty_bytes()
     }
 

@@ -1,0 +1,416 @@
+//! When a program is idle, and when unused memory goes back to the system for that.
+//!
+//! There are two ways to see it. A [`Watch`] looks from outside, from time to time: it wants to see that nothing was allocated or freed
+//! for as long as the option says. Where no thread looks, the program's own calls do ([`Fading`]): after a time in which much was
+//! allocated comes one in which little is. A call after a time without any says nothing: it may be the first of many.
+//!
+//! A look that comes much later than it was to come says nothing either: the process was stopped meanwhile, or had no processor.
+//! Clocks do not matter otherwise: times are differences of one that never goes back.
+//!
+//! Memory that goes back leaves the heap's capacity as it is, so that the next collections come when they would have come. What
+//! is not used again for as many collections as it would have taken without idle time is taken off the capacity then
+//! ([`Unlowered`]).
+
+/// Less than this is not worth the trouble: of unused memory, and of what was allocated before calls became rare.
+pub const LEAST_WORTH: usize = 1 << 20;
+/// Looks in the time without allocations after which the program is idle.
+const LOOKS: u64 = 2;
+/// A look is late if it comes after this many times as long as it was to come.
+const LATE: u64 = 4;
+/// An allocation rate has faded when it is this part of what it was.
+const FADED: usize = 16;
+
+/// What a look finds.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// The time, by a clock that never goes back.
+    pub now_ns: u64,
+    /// A number that changes when something is allocated, freed or collected.
+    pub activity: u64,
+    /// Bytes that might go back.
+    pub unused: usize,
+}
+
+/// What to do after a look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// To look again after this many nanoseconds.
+    LookAfter(u64),
+    /// To give a piece of the unused memory back, and look again at once.
+    GiveBack,
+    /// Nothing until the program allocates again.
+    Rest,
+}
+
+/// Sees from outside whether a program is idle.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    /// How long nothing is to be allocated.
+    after_ns: u64,
+    /// When it looked last, and what the activity was.
+    last: Option<(u64, u64)>,
+    /// For how long the activity has been the same.
+    quiet_ns: u64,
+    /// Whether all that is unused went back since the program was active.
+    is_done: bool,
+}
+
+impl Watch {
+    /// A program is idle that has not allocated for `after_ns` nanoseconds.
+    pub const fn new(after_ns: u64) -> Watch {
+        Watch {
+            after_ns,
+            last: None,
+            quiet_ns: 0,
+            is_done: false,
+        }
+    }
+
+    /// The time from one look to the next.
+    pub fn period_ns(&self) -> u64 {
+        (self.after_ns / LOOKS).max(1)
+    }
+
+    /// The program is surely active.
+    pub fn begin_anew(&mut self) {
+        *self = Watch::new(self.after_ns);
+    }
+
+    /// Nothing is left to be given back.
+    pub fn note_all_is_back(&mut self) {
+        self.is_done = true;
+    }
+
+    /// What to do, as a look finds the program.
+    pub fn look(&mut self, look: &Look) -> Next {
+        let again = Next::LookAfter(self.period_ns());
+        let before = self.last.replace((look.now_ns, look.activity));
+        let Some((at, activity)) = before else {
+            return again;
+        };
+        if activity != look.activity {
+            self.quiet_ns = 0;
+            self.is_done = false;
+            return again;
+        }
+        let passed = look.now_ns.saturating_sub(at);
+        if passed > LATE * self.period_ns() {
+            self.quiet_ns = 0;
+            return again;
+        }
+        self.quiet_ns = self.quiet_ns.saturating_add(passed);
+        if self.quiet_ns < self.after_ns {
+            again
+        } else if self.is_done || look.unused < LEAST_WORTH {
+            Next::Rest
+        } else {
+            Next::GiveBack
+        }
+    }
+}
+
+/// Sees from the program's own calls for memory that they become rare.
+#[derive(Clone, Copy, Debug)]
+pub struct Fading {
+    /// The least time that is compared.
+    window_ns: u64,
+    /// When the time began that is looked at; `None` before the first call.
+    since_ns: Option<u64>,
+    /// Bytes that were allocated in it.
+    bytes: usize,
+    /// The most that was allocated in such a time since all unused memory went back.
+    peak: usize,
+    /// All that was allocated since.
+    sum: usize,
+    /// Whether the last such time had a small part of that.
+    has_faded: bool,
+}
+
+impl Fading {
+    /// Compares times of a quarter of `after_ns` nanoseconds and more.
+    pub const fn new(after_ns: u64) -> Fading {
+        Fading {
+            window_ns: after_ns / 4,
+            since_ns: None,
+            bytes: 0,
+            peak: 0,
+            sum: 0,
+            has_faded: false,
+        }
+    }
+
+    /// A call at `now_ns`, before which `bytes` bytes were allocated since the last one; whether it is to give a piece of the
+    /// `unused` bytes back that might go.
+    pub fn call(&mut self, now_ns: u64, bytes: usize, unused: usize) -> bool {
+        // What was allocated up to the last call belongs to the time before: this one may be the first of many.
+        let since = *self.since_ns.get_or_insert(now_ns);
+        if now_ns.saturating_sub(since) >= self.window_ns {
+            self.has_faded = self.bytes < self.peak / FADED;
+            self.peak = self.peak.max(self.bytes);
+            self.bytes = 0;
+            self.since_ns = Some(now_ns);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.sum = self.sum.saturating_add(bytes);
+        if self.bytes >= self.peak / FADED {
+            self.has_faded = false;
+        }
+        self.has_faded && self.sum.min(unused) >= LEAST_WORTH
+    }
+
+    /// Nothing is left to be given back: what follows is compared with what is allocated from now on.
+    pub fn note_all_is_back(&mut self) {
+        self.peak = 0;
+        self.sum = 0;
+        self.has_faded = false;
+    }
+}
+
+/// Bytes that went back in idle time and are still in the heap's capacity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unlowered {
+    bytes: usize,
+    /// Collections since there are such bytes.
+    collections: u8,
+}
+
+impl Unlowered {
+    /// None.
+    pub const NONE: Unlowered = Unlowered {
+        bytes: 0,
+        collections: 0,
+    };
+
+    /// `bytes` bytes went back.
+    pub fn note(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// A collection began when the heap held `held` bytes of memory and might hold `capacity`. By how many bytes the capacity
+    /// is to be lowered, if what was not used for `release_after` collections is to go, 0 meaning that nothing goes.
+    pub fn after_collection(&mut self, capacity: usize, held: usize, release_after: u8) -> usize {
+        // The rest was used again. A heap holds most as a collection begins.
+        self.bytes = self.bytes.min(capacity.saturating_sub(held));
+        self.collections = match self.bytes {
+            0 => 0,
+            _ => self.collections.saturating_add(1),
+        };
+        if release_after == 0 || self.collections < release_after {
+            return 0;
+        }
+        core::mem::replace(self, Unlowered::NONE).bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const MS: u64 = 1_000_000;
+    const SECOND: u64 = 1000 * MS;
+    const MB: usize = 1 << 20;
+
+    /// A program whose activity changes at these times, and what a watch does for `until` nanoseconds. `unused` bytes
+    /// are unused until they went back in pieces of 4 MB.
+    struct Watched {
+        watch: Watch,
+        now: u64,
+        unused: usize,
+        looks: usize,
+        /// When pieces went back.
+        given: Vec<u64>,
+    }
+
+    impl Watched {
+        fn new(unused: usize) -> Watched {
+            Watched {
+                watch: Watch::new(SECOND),
+                now: 0,
+                unused,
+                looks: 0,
+                given: Vec::new(),
+            }
+        }
+
+        /// Runs until it rests or it is `until`; whether it rests.
+        fn run(&mut self, until: u64, activity: impl Fn(u64) -> u64) -> bool {
+            while self.now < until {
+                self.looks += 1;
+                let next = self.watch.look(&Look {
+                    now_ns: self.now,
+                    activity: activity(self.now),
+                    unused: self.unused,
+                });
+                match next {
+                    Next::LookAfter(nanoseconds) => self.now += nanoseconds,
+                    Next::GiveBack => {
+                        self.given.push(self.now);
+                        self.now += MS;
+                        self.unused = self.unused.saturating_sub(4 * MB);
+                        if self.unused == 0 {
+                            self.watch.note_all_is_back();
+                        }
+                    }
+                    Next::Rest => return true,
+                }
+            }
+            false
+        }
+    }
+
+    #[test]
+    fn memory_goes_back_once_when_nothing_was_allocated_for_the_time() {
+        let mut watched = Watched::new(40 * MB);
+        // The last allocation is at 3.2 seconds.
+        let activity = |now: u64| now.min(3200 * MS);
+        assert!(watched.run(60 * SECOND, activity), "it rests");
+        assert_eq!(watched.given.len(), 10);
+        let first = watched.given[0];
+        assert!(first >= 4200 * MS && first <= 3200 * MS + 1500 * MS, "{first}");
+        assert!(watched.looks < 25, "{} looks", watched.looks);
+        // Waked for nothing, it does nothing.
+        watched.unused = 40 * MB;
+        watched.now += 10 * SECOND;
+        assert!(watched.run(60 * SECOND, activity));
+        assert_eq!(watched.given.len(), 10);
+        // After a burst it does it again.
+        let began = watched.now;
+        let activity = |now: u64| now.min(began + SECOND);
+        assert!(watched.run(began + 60 * SECOND, activity));
+        assert_eq!(watched.given.len(), 20);
+    }
+
+    #[test]
+    fn a_program_that_allocates_every_half_second_is_never_idle() {
+        let mut watched = Watched::new(500 * MB);
+        assert!(!watched.run(600 * SECOND, |now| now / (500 * MS)));
+        assert_eq!(watched.given.len(), 0);
+        assert!(watched.looks <= 1201, "{} looks", watched.looks);
+    }
+
+    #[test]
+    fn what_is_hardly_worth_it_is_left() {
+        let mut watched = Watched::new(LEAST_WORTH - 1);
+        assert!(watched.run(60 * SECOND, |_| 0));
+        assert_eq!(watched.given.len(), 0);
+    }
+
+    #[test]
+    fn pieces_end_when_the_program_goes_on() {
+        let mut watched = Watched::new(400 * MB);
+        let back = SECOND + 10 * MS;
+        assert!(!watched.run(2 * SECOND, |now| u64::from(now >= back)));
+        assert!((5..15).contains(&watched.given.len()), "{:?}", watched.given);
+        assert!(watched.given.iter().all(|&at| at < back));
+    }
+
+    /// A minute in which the process is stopped is no minute in which it allocates nothing; nor is one in which the watching thread
+    /// gets no processor.
+    #[test]
+    fn a_late_look_says_nothing() {
+        let mut watch = Watch::new(SECOND);
+        let look = |now_ns| Look {
+            now_ns,
+            activity: 7,
+            unused: 100 * MB,
+        };
+        let again = Next::LookAfter(SECOND / 2);
+        assert_eq!(watch.look(&look(0)), again);
+        assert_eq!(watch.look(&look(500 * MS)), again);
+        assert_eq!(watch.look(&look(60 * SECOND)), again);
+        assert_eq!(watch.look(&look(60 * SECOND + 600 * MS)), again);
+        assert_eq!(watch.look(&look(61 * SECOND + 100 * MS)), Next::GiveBack);
+        // A clock that goes back is taken for one that stands still.
+        assert_eq!(watch.look(&look(SECOND)), Next::GiveBack);
+        watch.begin_anew();
+        assert_eq!(watch.look(&look(2 * SECOND)), again);
+        assert_eq!(watch.look(&look(0)), again);
+    }
+
+    /// The times at which calls give a piece back, of calls at these times for as many bytes.
+    fn given(calls: impl IntoIterator<Item = (u64, usize)>) -> Vec<u64> {
+        let mut fading = Fading::new(SECOND);
+        calls
+            .into_iter()
+            .filter(|&(now, bytes)| fading.call(now, bytes, 100 * MB))
+            .map(|(now, _)| now)
+            .collect()
+    }
+
+    /// Calls every `step` nanoseconds in a time, each for `bytes` bytes.
+    fn calls(from: u64, to: u64, step: u64, bytes: usize) -> impl Iterator<Item = (u64, usize)> {
+        (from..to).step_by(step as usize).map(move |at| (at, bytes))
+    }
+
+    #[test]
+    fn calls_that_become_rare_give_memory_back() {
+        let burst = calls(0, 2 * SECOND, MS, 64 << 10);
+        let after = calls(2 * SECOND, 6 * SECOND, 100 * MS, 16 << 10);
+        let times = given(burst.chain(after));
+        assert!(times.len() > 20, "{times:?}");
+        let first = times[0];
+        assert!(first >= 2250 * MS && first <= 2600 * MS, "{first}");
+        // However rare they are.
+        let burst = calls(0, 2 * SECOND, MS, 64 << 10);
+        let after = calls(5 * SECOND, 60 * SECOND, 3 * SECOND, 16 << 10);
+        assert_eq!(given(burst.chain(after))[0], 8 * SECOND, "the second of them");
+    }
+
+    #[test]
+    fn calls_that_go_on_give_nothing_back() {
+        assert!(given(calls(0, 60 * SECOND, MS, 16 << 10)).is_empty());
+        assert!(given(calls(0, 60 * SECOND, SECOND / 2, 16 << 10)).is_empty());
+        // Bursts, between which there is nothing.
+        let bursts = (0..20).flat_map(|n| calls(n * 3 * SECOND, n * 3 * SECOND + SECOND, MS, 64 << 10));
+        assert!(given(bursts).is_empty());
+        // Nor do calls become rare that never were for much.
+        let little = calls(0, SECOND, 20 * MS, 16 << 10);
+        let less = calls(SECOND, 9 * SECOND, SECOND, 16);
+        assert!(given(little.chain(less)).is_empty());
+    }
+
+    #[test]
+    fn a_burst_ends_the_pieces_and_all_of_them_end_when_nothing_is_left() {
+        let mut fading = Fading::new(SECOND);
+        let mut give = |from, to, step, bytes, unused| {
+            calls(from, to, step, bytes)
+                .filter(|&(now, bytes)| fading.call(now, bytes, unused))
+                .count()
+        };
+        assert_eq!(give(0, SECOND, MS, 64 << 10, 100 * MB), 0);
+        assert!(give(SECOND, 3 * SECOND, 100 * MS, 16, 100 * MB) > 10);
+        let few = give(3 * SECOND, 4 * SECOND, MS, 64 << 10, 100 * MB);
+        assert!(few <= 16, "{few}");
+        assert_eq!(give(4 * SECOND, 6 * SECOND, 100 * MS, 16, LEAST_WORTH - 1), 0);
+        assert!(give(6 * SECOND, 7 * SECOND, 100 * MS, 16, MB) > 5);
+        fading.note_all_is_back();
+        let again = calls(7 * SECOND, 60 * SECOND, 100 * MS, 16);
+        let again = again.filter(|&(now, bytes)| fading.call(now, bytes, 100 * MB));
+        assert_eq!(again.count(), 0);
+    }
+
+    #[test]
+    fn the_capacity_follows_after_as_many_collections_as_without_idle_time() {
+        let mut unlowered = Unlowered::NONE;
+        assert_eq!(unlowered.after_collection(100, 100, 1), 0);
+        unlowered.note(60);
+        assert_eq!(unlowered.after_collection(100, 40, 3), 0);
+        // 20 of them are used again, and go back again.
+        assert_eq!(unlowered.after_collection(100, 60, 3), 0);
+        unlowered.note(20);
+        assert_eq!(unlowered.after_collection(100, 60, 3), 40);
+        assert_eq!(unlowered, Unlowered::NONE);
+        // Where all of them are used, the count begins anew.
+        unlowered.note(60);
+        assert_eq!(unlowered.after_collection(100, 40, 3), 0);
+        assert_eq!(unlowered.after_collection(100, 100, 3), 0);
+        unlowered.note(60);
+        assert_eq!(unlowered.after_collection(100, 40, 3), 0);
+        assert_eq!(unlowered.after_collection(100, 40, 3), 0);
+        assert_eq!(unlowered.after_collection(100, 40, 3), 60);
+        // What never goes back does not go here.
+        unlowered.note(60);
+        assert!((0..300).all(|_| unlowered.after_collection(100, 40, 0) == 0));
+    }
+}

@@ -1,0 +1,335 @@
+/* Idle time (option idle): unused memory goes back to the system, without a stop, a signal, or a thread in a program that had none
+ * of the collector's. The log tells. */
+#include "harness.h"
+#include <dirent.h>
+#include <poll.h>
+
+enum { CELL = 64 };
+
+static char log_name[] = "/tmp/gleaner-idle-XXXXXX";
+
+static void make_log(void)
+{
+    int file = mkstemp(log_name);
+    REQUIRE(file >= 0);
+    close(file);
+}
+
+/* Starts the library with the log. */
+static void start_with_log(const char *options)
+{
+    char more[200];
+    snprintf(more, sizeof more, "log=%s,%s", log_name, options);
+    add_options(more);
+    GC_INIT();
+}
+
+static void start_idle(const char *options)
+{
+    make_log();
+    start_with_log(options);
+}
+
+static void end_idle(void)
+{
+    unlink(log_name);
+}
+
+/* Bytes of the log's events of this name and with this reason, of this process. */
+static long bytes_of(const char *event, const char *reason)
+{
+    static char line[8192];
+    char begin[80];
+    long bytes = 0;
+    FILE *log = fopen(log_name, "r");
+    REQUIRE(log != NULL);
+    snprintf(begin, sizeof begin, "{\"event\":\"%s\",\"pid\":%d,", event, (int)getpid());
+    while (fgets(line, sizeof line, log) != NULL)
+        if (strncmp(line, begin, strlen(begin)) == 0 && strstr(line, reason) != NULL) {
+            const char *number = strstr(line, "\"bytes\":");
+            bytes += number != NULL ? atol(number + 8) : 0;
+        }
+    fclose(log);
+    return bytes;
+}
+
+static long given_back(const char *reason)
+{
+    return bytes_of("give-back", reason);
+}
+
+#define NOTHING "nothing was allocated"
+#define LITTLE "little is allocated"
+
+static void wait_until_given_back(const char *reason, long bytes)
+{
+    while (given_back(reason) < bytes)
+        usleep(20000);
+}
+
+static long unused_bytes(void)
+{
+    return under_stress() ? 2 << 20 : 12 << 20;
+}
+
+/* Cells that take a little more than what is to go back, at first kept and then dropped. No stray word keeps more than one. */
+static unsigned char *kept[(12 << 20) / CELL / 4 * 5];
+
+static long cells(void)
+{
+    return unused_bytes() / CELL / 4 * 5;
+}
+
+static NOINLINE void make_cells(void)
+{
+    for (long i = 0; i < cells(); i++) {
+        kept[i] = GC_malloc(CELL - 1);
+        CHECK(all_zero(kept[i], CELL - 1));
+        memset(kept[i], 1, CELL - 1);
+    }
+}
+
+static void drop_cells(void)
+{
+    memset(kept, 0, sizeof kept);
+    collect();
+}
+
+static int has_thread(const char *wanted)
+{
+    char path[320], name[32];
+    int found = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *f = fopen(path, "r");
+        if (f != NULL && fgets(name, sizeof name, f) != NULL)
+            found += strncmp(name, wanted, strlen(wanted)) == 0;
+        if (f != NULL)
+            fclose(f);
+    }
+    closedir(tasks);
+    return found;
+}
+
+/* ---- the watcher ---- */
+
+/* A helper that marks is made when the heap is large enough, and the watcher behind it. */
+static void make_watcher(void)
+{
+    while (!has_thread("gleaner-idle-1")) {
+        GC_gcollect();
+        churn(64 << 10, 40);
+    }
+}
+
+static volatile int polled, waiting;
+static int ends[2];
+static void *polls(void *arg)
+{
+    struct pollfd fd = {.fd = ends[0], .events = POLLIN};
+    GC_malloc(16);
+    waiting = 1;
+    polled = poll(&fd, 1, -1);
+    return arg;
+}
+
+/* A collection would end the wait with EINTR. */
+static void unused_memory_goes_back_and_nobody_is_stopped(void)
+{
+    pthread_t t;
+    start_idle("idle=50ms,markers=2");
+    make_cells();
+    make_watcher();
+    drop_cells();
+    REQUIRE(pipe(ends) == 0);
+    REQUIRE(pthread_create(&t, NULL, polls, NULL) == 0);
+    while (!waiting)
+        ;
+    GC_word before = GC_get_gc_no();
+    size_t size = GC_get_heap_size();
+    wait_until_given_back(NOTHING, unused_bytes());
+    CHECK_EQ(GC_get_gc_no(), before);
+    CHECK_EQ(GC_get_heap_size(), size);
+    REQUIRE(write(ends[1], "x", 1) == 1);
+    REQUIRE(pthread_join(t, NULL) == 0);
+    CHECK_EQ(polled, 1);
+    /* The same once more, when there is something to do again. */
+    long so_far = given_back(NOTHING);
+    make_cells();
+    drop_cells();
+    wait_until_given_back(NOTHING, so_far + unused_bytes());
+    make_cells();
+    check_alive();
+    end_idle();
+}
+
+static void a_child_has_a_watcher_of_its_own(void)
+{
+    start_idle("idle=50ms,markers=2");
+    make_cells();
+    make_watcher();
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK_EQ(has_thread("gleaner-idle-1"), 0);
+        make_watcher();
+        drop_cells();
+        wait_until_given_back(NOTHING, unused_bytes());
+        check_alive();
+        exit(h_test_failed ? 1 : 0);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK_EQ(status, 0);
+    CHECK_EQ(kept[0][0], 1);
+    end_idle();
+}
+
+/* Forks while pieces go back. */
+static void forks_meet_the_watcher(void)
+{
+    start_idle("idle=20ms,markers=2");
+    make_cells();
+    make_watcher();
+    for (int i = 0; i < (under_stress() ? 3 : 20); i++) {
+        make_cells();
+        drop_cells();
+        usleep(25000 + 100 * i);
+        pid_t child = fork();
+        if (child == 0) {
+            make_cells();
+            drop_cells();
+            exit(0);
+        }
+        int status = 1;
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK_EQ(status, 0);
+    }
+    end_idle();
+}
+
+static void ends_in_idle_time(void)
+{
+    start_with_log("idle=20ms,markers=2,stats=on");
+    make_cells();
+    make_watcher();
+    drop_cells();
+    wait_until_given_back(NOTHING, 1);
+    exit(0);
+}
+
+static void the_end_of_the_process_is_told(void)
+{
+    static char text[8192], line[8192];
+    int has_end = 0;
+    make_log();
+    int status = run_captured(ends_in_idle_time, text, sizeof text);
+    CHECK_EQ(status, 0);
+    CHECK(strstr(text, "  given back ") != NULL);
+    CHECK(strstr(text, " idle times\n") != NULL);
+    FILE *log = fopen(log_name, "r");
+    REQUIRE(log != NULL);
+    while (fgets(line, sizeof line, log) != NULL)
+        has_end |= strncmp(line, "{\"event\":\"exit\",", 16) == 0;
+    fclose(log);
+    CHECK(has_end);
+    end_idle();
+}
+
+/* The watcher cannot be started at first: the helper comes, and later the watcher. */
+static void a_watcher_that_is_refused_comes_later(void)
+{
+    start_idle("idle=50ms,markers=2,fault=start-worker@2");
+    make_cells();
+    make_watcher();
+    drop_cells();
+    wait_until_given_back(NOTHING, unused_bytes());
+    end_idle();
+}
+
+/* ---- where there is none ---- */
+
+static int threads_of_the_process(void)
+{
+    return has_thread("");
+}
+
+static void a_program_without_helpers_gets_no_thread(void)
+{
+    start_idle("idle=20ms,markers=1");
+    make_cells();
+    drop_cells();
+    churn(1 << 20, 40);
+    usleep(200000);
+    churn(1 << 20, 40);
+    CHECK_EQ(threads_of_the_process(), 1);
+    CHECK_EQ(given_back(NOTHING), 0);
+    end_idle();
+}
+
+/* Its last calls do it, when they become rare. */
+static void calls_that_become_rare_give_memory_back(void)
+{
+    if (under_stress()) /* There the first calls are as rare. */
+        return;
+    start_idle("idle=20ms,markers=1");
+    make_cells();
+    drop_cells();
+    while (given_back(LITTLE) < unused_bytes() / 2) {
+        /* Large enough to take the lock each time. */
+        GC_free(GC_malloc(9000));
+        usleep(10000);
+    }
+    CHECK_EQ(threads_of_the_process(), 1);
+    make_cells();
+    check_alive();
+    end_idle();
+}
+
+static void nobody_asks_by_default(void)
+{
+    start_idle("markers=2");
+    make_cells();
+    GC_gcollect();
+    drop_cells();
+    for (int i = 0; i < 200; i++) {
+        GC_free(GC_malloc(9000));
+        usleep(1000);
+    }
+    CHECK_EQ(given_back(""), 0);
+    CHECK_EQ(has_thread("gleaner-idle"), 0);
+    end_idle();
+}
+
+/* ---- what is refused ---- */
+
+static const char *option;
+static void starts_with_the_option(void)
+{
+    add_options(option);
+    GC_INIT();
+}
+
+static void bad_times_are_refused(void)
+{
+    static const char *bad[] = {"idle=0", "idle=1", "idle=0s", "idle=2h", "idle=-1s", "idle=on"};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        static char text[2000];
+        option = bad[i];
+        int status = run_captured(starts_with_the_option, text, sizeof text);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 2);
+        CHECK(strstr(text, "accepted: off|TIME from 20ms to 1h") != NULL);
+    }
+}
+
+MAIN_BEGIN
+    RUN_GLEANER(unused_memory_goes_back_and_nobody_is_stopped);
+    RUN_GLEANER(a_child_has_a_watcher_of_its_own);
+    RUN_GLEANER(forks_meet_the_watcher);
+    RUN_GLEANER(the_end_of_the_process_is_told);
+    RUN_GLEANER(a_watcher_that_is_refused_comes_later);
+    RUN_GLEANER(a_program_without_helpers_gets_no_thread);
+    RUN_GLEANER(calls_that_become_rare_give_memory_back);
+    RUN_GLEANER(nobody_asks_by_default);
+    RUN_GLEANER(bad_times_are_refused);
+MAIN_END
