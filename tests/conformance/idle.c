@@ -1,127 +1,8 @@
 /* Idle time (option idle): unused memory goes back to the system, without a stop, a signal, or a thread in a program that had none
  * of the collector's. The log tells. */
-#include "harness.h"
-#include <dirent.h>
-#include <poll.h>
-
-enum { CELL = 64 };
-
-static char log_name[] = "/tmp/gleaner-idle-XXXXXX";
-
-static void make_log(void)
-{
-    int file = mkstemp(log_name);
-    REQUIRE(file >= 0);
-    close(file);
-}
-
-/* Starts the library with the log. */
-static void start_with_log(const char *options)
-{
-    char more[200];
-    snprintf(more, sizeof more, "log=%s,%s", log_name, options);
-    add_options(more);
-    GC_INIT();
-}
-
-static void start_idle(const char *options)
-{
-    make_log();
-    start_with_log(options);
-}
-
-static void end_idle(void)
-{
-    unlink(log_name);
-}
-
-/* Bytes of the log's events of this name and with this reason, of this process. */
-static long bytes_of(const char *event, const char *reason)
-{
-    static char line[8192];
-    char begin[80];
-    long bytes = 0;
-    FILE *log = fopen(log_name, "r");
-    REQUIRE(log != NULL);
-    snprintf(begin, sizeof begin, "{\"event\":\"%s\",\"pid\":%d,", event, (int)getpid());
-    while (fgets(line, sizeof line, log) != NULL)
-        if (strncmp(line, begin, strlen(begin)) == 0 && strstr(line, reason) != NULL) {
-            const char *number = strstr(line, "\"bytes\":");
-            bytes += number != NULL ? atol(number + 8) : 0;
-        }
-    fclose(log);
-    return bytes;
-}
-
-static long given_back(const char *reason)
-{
-    return bytes_of("give-back", reason);
-}
-
-#define NOTHING "nothing was allocated"
-#define LITTLE "little is allocated"
-
-static void wait_until_given_back(const char *reason, long bytes)
-{
-    while (given_back(reason) < bytes)
-        usleep(20000);
-}
-
-static long unused_bytes(void)
-{
-    return under_stress() ? 2 << 20 : 12 << 20;
-}
-
-/* Cells that take a little more than what is to go back, at first kept and then dropped. No stray word keeps more than one. */
-static unsigned char *kept[(12 << 20) / CELL / 4 * 5];
-
-static long cells(void)
-{
-    return unused_bytes() / CELL / 4 * 5;
-}
-
-static NOINLINE void make_cells(void)
-{
-    for (long i = 0; i < cells(); i++) {
-        kept[i] = GC_malloc(CELL - 1);
-        CHECK(all_zero(kept[i], CELL - 1));
-        memset(kept[i], 1, CELL - 1);
-    }
-}
-
-static void drop_cells(void)
-{
-    memset(kept, 0, sizeof kept);
-    collect();
-}
-
-static int has_thread(const char *wanted)
-{
-    char path[320], name[32];
-    int found = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
-        FILE *f = fopen(path, "r");
-        if (f != NULL && fgets(name, sizeof name, f) != NULL)
-            found += strncmp(name, wanted, strlen(wanted)) == 0;
-        if (f != NULL)
-            fclose(f);
-    }
-    closedir(tasks);
-    return found;
-}
+#include "idle.h"
 
 /* ---- the watcher ---- */
-
-/* A helper that marks is made when the heap is large enough, and the watcher behind it. */
-static void make_watcher(void)
-{
-    while (!has_thread("gleaner-idle-1")) {
-        GC_gcollect();
-        churn(64 << 10, 40);
-    }
-}
 
 static volatile int polled, waiting;
 static int ends[2];
@@ -312,13 +193,13 @@ static void starts_with_the_option(void)
 
 static void bad_times_are_refused(void)
 {
-    static const char *bad[] = {"idle=0", "idle=1", "idle=0s", "idle=2h", "idle=-1s", "idle=on"};
+    static const char *bad[] = {"idle=0", "idle=1", "idle=0s", "idle=2h", "idle=-1s", "idle=on", "idle=collect@0"};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
         static char text[2000];
         option = bad[i];
         int status = run_captured(starts_with_the_option, text, sizeof text);
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 2);
-        CHECK(strstr(text, "accepted: off|TIME from 20ms to 1h") != NULL);
+        CHECK(strstr(text, "accepted: off|TIME|collect|collect@TIME with TIME from 20ms to 1h") != NULL);
     }
 }
 

@@ -198,7 +198,7 @@ option_table! {
     young: usize = 0, "young", User, Precise, Some("ASPLOS 2013, section 2.1"), size(192 << 10, "a third of the limit, at most 64m");
     /// After how many collections unused memory goes back to the system. A precise heap counts full collections.
     release_after: u32 = 6, "release-after", User, Both, None, number(0, 255, "never");
-    /// After which time without an allocation unused memory goes back to the system, a piece at a time.
+    /// After which time without an allocation unused memory goes back to the system. `collect`: garbage, too, in every program.
     idle: Idle = Idle::Off, "idle", User, Libgc, None, Accepted::Idle;
     /// Whether the heap asks the system for huge pages.
     huge_pages: HugePages = HugePages::Auto, "huge-pages", User, Both, None, Accepted::Choice(HugePages::NAMES);

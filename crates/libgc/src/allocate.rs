@@ -162,7 +162,10 @@ fn obtain(
         if let Err(Remedy::OutOfMemory(reason)) = &result {
             heap.record_exhaustion(size, reason);
         }
-        crate::idle::state::note_call(&mut heap);
+        let called_on = match result {
+            Ok(_) => crate::idle::calls::note(&mut heap, inner),
+            Err(_) => None,
+        };
         crate::non_gc_bytes::sync_variables(&heap);
         heap.unlock();
         match result {
@@ -170,6 +173,9 @@ fn obtain(
                 if !inner {
                     if crate::snapshot::is_asked() {
                         collect::obey_signal();
+                    }
+                    if let Some(why) = called_on {
+                        crate::idle::calls::collect_because(why);
                     }
                     crate::idle::watcher::ensure();
                     crate::finalize::run_if_ready();

@@ -91,6 +91,7 @@ fn enter_blocking(heap: Started, record: *mut Mutator, at: Address) -> usize {
         thread.blocked_at = at;
         thread.active.len()
     };
+    crate::idle::state::stir();
     heap.unlock();
     sections
 }

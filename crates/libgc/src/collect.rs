@@ -15,18 +15,19 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::collect::{Client, Moment, Outcome, Request};
 use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
 use gleaner_plans::mark_sweep::roots::LibraryList;
-use gleaner_plans::mark_sweep::stop::signal::{Cause, Refused};
+use gleaner_plans::mark_sweep::stop::signal::{Cause, Refused, here};
 use gleaner_plans::mark_sweep::view::HeapView;
 use gleaner_plans::mark_sweep::weak::{Turn, Verdict};
 use gleaner_spaces::mark_sweep::targets::MarkedObject;
 
-use crate::callbacks::{CALLBACKS, StopFn};
+use crate::callbacks::{CALLBACKS, HasRootsFn, StopFn};
+use crate::idle::who::{self, Who};
 use crate::message::die;
 use crate::records::{self, stack_base};
 use crate::start::{start, with_heap};
 use crate::state::{
     CREW, LOADER_GATE, Locked, Started, in_collection, is_collecting, is_locked, is_ready,
-    is_unlocked, lend, view,
+    is_unlocked, lend, started, view,
 };
 use crate::variables::{
     GC_dont_gc, GC_find_leak, GC_java_finalization, GC_no_dls, GC_on_heap_resize, Procedure,
@@ -35,6 +36,8 @@ use crate::variables::{
 
 /// Set while the collection in progress obeys a stop function.
 static OBEYS_STOP: AtomicBool = AtomicBool::new(true);
+/// Set while the collection in progress is led by a thread that is none of the program's. Written under the lock.
+static BESIDE: AtomicBool = AtomicBool::new(false);
 
 const LIBRARY_ATTEMPTS: usize = 64;
 
@@ -62,6 +65,15 @@ pub struct Order {
     pub asked: bool,
     /// Whether a snapshot of the heap is to be written, whatever lives.
     pub snapshot: bool,
+}
+
+/// What leads a collection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leader {
+    /// A thread of the program's.
+    Program,
+    /// The one that watches for idle time: nothing of the program's may run there.
+    Watcher,
 }
 
 /// Collects unless another thread has since `turns` were counted; `everything`, or what a decider says.
@@ -111,12 +123,56 @@ pub fn collect(order: Order) -> bool {
     }
     let mut registers = SavedRegisters::keeping(0);
     let frame = Address::new(registers.save());
-    let done = collect_below(heap, order, frame);
+    let done = collect_below(heap, order, frame, Leader::Program);
     registers.address();
     if done {
         report();
     }
     done
+}
+
+/// Collects everything on the calling thread, which is none of the program's and refers to no object; whether it did. Not if a
+/// thread has the lock, or something of the program's would run here. What the client hears after a collection waits for its
+/// next call.
+#[inline(never)]
+pub fn collect_beside(reason: &'static str) -> bool {
+    let order = Order {
+        reason,
+        unless_past: None,
+        release_all: false,
+        everything: true,
+        in_steps: false,
+        obeys_stop: false,
+        asked: false,
+        snapshot: false,
+    };
+    started().is_some_and(|heap| collect_below(heap, order, here(), Leader::Watcher))
+}
+
+/// Who may collect in idle time. Under the lock.
+pub fn who_collects_in_idle_time(heap: &Heap) -> Who {
+    who::may_collect(heap, has_other_roots())
+}
+
+/// Whether the client pushes roots of its own.
+fn has_other_roots() -> bool {
+    let default = default_push_other_roots as Procedure;
+    GC_push_other_roots
+        .get()
+        .is_some_and(|push| !core::ptr::fn_addr_eq(push, default))
+}
+
+/// The heap, for a collection with this leader: the watcher does not wait for it.
+fn lock_for(started: Started, leader: Leader) -> Option<Locked> {
+    if leader == Leader::Program {
+        return Some(started.lock());
+    }
+    let heap = started.try_lock()?;
+    if who_collects_in_idle_time(&heap) == Who::Watcher {
+        return Some(heap);
+    }
+    heap.unlock();
+    None
 }
 
 /// What the client hears after a collection, once the world runs and the lock is free.
@@ -131,22 +187,28 @@ fn report() {
 /// Runs below `frame`, where the scan of this thread's stack starts: the collector's own frames are large and hold
 /// what was there before, the entries of an earlier mark stack not least.
 #[inline(never)]
-fn collect_below(started: Started, order: Order, frame: Address) -> bool {
+fn collect_below(started: Started, order: Order, frame: Address, leader: Leader) -> bool {
     for attempt in 1..=LIBRARY_ATTEMPTS {
         let known = attempt == 1 && crate::fork::is_child();
+        let chosen = match leader {
+            Leader::Program => CALLBACKS.has_roots.get(),
+            Leader::Watcher => None,
+        };
         let mut libraries = if known {
             LibraryList::empty()
         } else {
-            read_libraries()
+            read_libraries(chosen)
         };
         make_helpers();
-        let mut heap = started.lock();
+        let Some(mut heap) = lock_for(started, leader) else {
+            return false;
+        };
         if order.unless_past.is_some_and(|seen| seen != heap.turns) {
             heap.unlock();
             return true;
         }
         if known {
-            libraries = heap.roots.take_libraries(chooser());
+            libraries = heap.roots.take_libraries(chooser(chosen));
         }
         crate::settings::read_variables(&mut heap);
         let request = Request {
@@ -163,7 +225,9 @@ fn collect_below(started: Started, order: Order, frame: Address) -> bool {
             again: attempt > 1,
             last_attempt: attempt == LIBRARY_ATTEMPTS,
         };
+        BESIDE.store(leader == Leader::Watcher, Ordering::Relaxed);
         let outcome = collect_locked(&mut heap, request, order.obeys_stop);
+        BESIDE.store(false, Ordering::Relaxed);
         crate::non_gc_bytes::sync_variables(&heap);
         heap.unlock();
         match outcome {
@@ -185,7 +249,7 @@ fn below_callbacks<R>(heap: &mut Heap, body: impl FnOnce(&mut Heap) -> R) -> R {
 }
 
 fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Outcome {
-    if Mutator::current().is_null() {
+    if Mutator::current().is_null() && !BESIDE.load(Ordering::Relaxed) {
         die(format_args!(
             "a collection was started by thread {}, which is not registered: call GC_register_my_thread first, \
              or create the thread with GC_pthread_create",
@@ -200,7 +264,7 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
     OBEYS_STOP.store(obeys_stop, Ordering::Relaxed);
     let outcome = below_callbacks(heap, |heap| heap.collect(request, &Door));
     crate::settings::show_collections(heap);
-    crate::idle::state::note_free();
+    crate::idle::state::stir();
     crate::finalize::note_ready(heap);
     crate::finalize::note_cycle(heap);
     if outcome == Outcome::Done {
@@ -246,8 +310,8 @@ extern "C" fn help(index: *mut c_void) -> *mut c_void {
 }
 
 /// Stands for what the client wants of libraries: nothing, all, or what its callback chooses. The client may change it.
-fn chooser() -> usize {
-    match CALLBACKS.has_roots.get() {
+fn chooser(chosen: Option<HasRootsFn>) -> usize {
+    match chosen {
         _ if GC_no_dls.get() != 0 => 1,
         Some(wanted) => wanted as usize,
         None => 0,
@@ -257,15 +321,16 @@ fn chooser() -> usize {
 /// Reads the list of libraries for the first time, so that the first collection, too, comes when it pays beside the roots that
 /// it will scan. Without them a small program would collect before its runtime has initialised what its callbacks use.
 pub fn expect_roots() {
-    let mut libraries = read_libraries();
+    let mut libraries = read_libraries(CALLBACKS.has_roots.get());
     with_heap(|heap| heap.expect_roots(&mut libraries));
 }
 
-fn read_libraries() -> LibraryList {
+/// The list of libraries, as far as the client's callback chooses them.
+fn read_libraries(chosen: Option<HasRootsFn>) -> LibraryList {
     let all = GC_no_dls.get() == 0;
     through_gate(|| {
-        LibraryList::read(chooser(), |segment| {
-            !is_own(segment) && all && is_wanted(segment)
+        LibraryList::read(chooser(chosen), |segment| {
+            !is_own(segment) && all && is_wanted(segment, chosen)
         })
     })
 }
@@ -283,8 +348,8 @@ fn is_own(segment: &Segment) -> bool {
 }
 
 /// Whether the client wants a segment to be scanned, as its callback says.
-fn is_wanted(segment: &Segment) -> bool {
-    match CALLBACKS.has_roots.get() {
+fn is_wanted(segment: &Segment, chosen: Option<HasRootsFn>) -> bool {
+    match chosen {
         // SAFETY: the client's function, called with the library's name and data as its contract says.
         Some(wanted) => unsafe {
             wanted(
@@ -387,6 +452,10 @@ impl Client for Door {
     }
 
     fn wants_to_stop(&self, heap: &mut Heap) -> bool {
+        // Variables of the client's may have changed up to the stop.
+        if BESIDE.load(Ordering::Relaxed) && who::runs_client_code(heap, has_other_roots()) {
+            return true;
+        }
         if !OBEYS_STOP.load(Ordering::Relaxed) {
             return false;
         }
@@ -407,7 +476,9 @@ impl Client for Door {
     }
 
     fn heap_resized(&self, heap: &mut Heap, capacity: usize) {
-        if let Some(resized) = GC_on_heap_resize.get() {
+        if let Some(resized) = GC_on_heap_resize.get()
+            && !BESIDE.load(Ordering::Relaxed)
+        {
             // SAFETY: the client's function, called with the new size in the stopped world, as libgc does.
             lend(heap, || unsafe { resized(capacity) });
         }

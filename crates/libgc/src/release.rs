@@ -228,7 +228,7 @@ unsafe fn free_slowly(object: *mut c_void) {
     }
     let result = with_heap(|heap| {
         let result = heap.space.free(found.base);
-        crate::idle::state::note_free();
+        crate::idle::state::stir();
         crate::non_gc_bytes::sync_variables(heap);
         result
     });

@@ -221,12 +221,13 @@ fn print_summary(heap: HeapView, advice: &str) {
         mebibytes(space.capacity() as u64),
         mebibytes(space.used_bytes() as u64)
     );
-    if totals.idle_times > 0 {
+    if totals.idle_times + totals.idle_collections > 0 {
         let _ = writeln!(
             text,
-            "  given back     {:>12.1} MiB in {} idle times",
+            "  given back     {:>12.1} MiB in {} idle times, {} collections for that",
             mebibytes(totals.given_back),
-            totals.idle_times
+            totals.idle_times,
+            totals.idle_collections
         );
     }
     let _ = writeln!(

@@ -37,17 +37,38 @@ fn burst(bench: &mut Bench, bytes: usize) {
     }
 }
 
-/// Watches a heap that nobody uses until the watcher rests; how many pieces went back.
-fn watch(bench: &mut Bench, watch: &mut Watch) -> usize {
+/// Allocates this many bytes in small objects, all of which the first root keeps.
+fn grow(bench: &mut Bench, bytes: usize) {
+    let mut last = 0;
+    for _ in 0..bytes / 1024 {
+        let object = bench.allocate(NORMAL, 1000).unwrap();
+        // SAFETY: the test's own object.
+        unsafe { object.store(last) };
+        last = object.word();
+        bench.roots[0] = last;
+    }
+}
+
+/// Watches a heap that nobody uses until the watcher rests; how many pieces went back. Collects where that pays, if `collects`.
+fn watch_and(bench: &mut Bench, watch: &mut Watch, collects: bool) -> usize {
     let mut pieces = 0;
     loop {
         match bench.heap.look_for_idleness(watch) {
             // On a machine that is busy looks are late, and more of them are made.
             Next::LookAfter(nanoseconds) => threads::sleep_ns(nanoseconds),
             Next::GiveBack => pieces += 1,
+            Next::Consider if collects && bench.heap.calls_for_collection() => {
+                bench.collect_for("idle");
+                bench.heap.go_on_watching(watch);
+            }
+            Next::Consider => {}
             Next::Rest => return pieces,
         }
     }
+}
+
+fn watch(bench: &mut Bench, watch: &mut Watch) -> usize {
+    watch_and(bench, watch, false)
 }
 
 #[test]
@@ -75,6 +96,47 @@ fn a_heap_that_nobody_uses_gives_its_unused_memory_back_and_keeps_its_capacity()
     bench.collect();
     assert!(watch(&mut bench, &mut watcher) > 0, "after a burst, again");
     assert_eq!(bench.heap.totals.idle_times, 2);
+}
+
+#[test]
+fn garbage_is_collected_once_and_goes_back_in_the_same_idle_time() {
+    let mut bench = bench("");
+    grow(&mut bench, 20 * MB);
+    bench.roots[0] = 0;
+    let mut watcher = Watch::new(AFTER_NS);
+    let (used, collections) = (bench.heap.space.used_bytes(), bench.heap.collections);
+    assert!(watch_and(&mut bench, &mut watcher, true) > 0);
+    assert_eq!(bench.heap.collections, collections + 1);
+    assert_eq!(bench.heap.totals.idle_collections, 1);
+    let space = &bench.heap.space;
+    assert!(space.used_bytes() < used / 10, "{}", space.used_bytes());
+    assert!(space.dirty_bytes() < LEAST_WORTH);
+    bench.verify_collected();
+    // A single object is activity, and no reason to collect again.
+    bench.allocate(NORMAL, 1000).unwrap();
+    assert_eq!(watch_and(&mut bench, &mut watcher, true), 0);
+    assert_eq!(bench.heap.collections, collections + 1);
+    // What comes by itself pays for another.
+    grow(&mut bench, 20 * MB);
+    bench.collect();
+    bench.roots[0] = 0;
+    assert!(watch_and(&mut bench, &mut watcher, true) > 0);
+    assert_eq!(bench.heap.totals.idle_collections, 2);
+}
+
+/// With one thread, which collects itself, nobody was stopped, and nobody would be.
+#[test]
+fn a_program_whose_threads_nobody_stops_may_be_collected() {
+    let mut bench = bench("idle=20ms");
+    bench.collect();
+    assert!(bench.heap.may_be_stopped_in_idle_time(false));
+    // SAFETY: the record is of the bench's heap; its thread is the calling one, which allocates no more.
+    unsafe { (*bench.record).tid = threads::ThreadId(1) };
+    assert!(!bench.heap.may_be_stopped_in_idle_time(false));
+    assert!(bench.heap.may_be_stopped_in_idle_time(true));
+    // SAFETY: as before; it is in a blocking region.
+    unsafe { (*bench.record).blocked_at = Address::new(16) };
+    assert!(bench.heap.may_be_stopped_in_idle_time(false));
 }
 
 /// Taking one object off a thread's list, and giving it back, is activity: no lock is taken for that.
@@ -107,15 +169,7 @@ fn what_threads_take_off_their_lists_is_seen() {
 fn after_collections(is_watched: bool) -> Vec<(usize, usize)> {
     let mut bench = bench("initial-heap=1m,release-after=3");
     let mut watcher = Watch::new(AFTER_NS);
-    // Lives, so that the heap grows.
-    let mut last = 0;
-    for _ in 0..24 * MB / 1024 {
-        let object = bench.allocate(NORMAL, 1000).unwrap();
-        // SAFETY: the test's own object.
-        unsafe { object.store(last) };
-        last = object.word();
-        bench.roots[0] = last;
-    }
+    grow(&mut bench, 24 * MB);
     bench.roots[0] = 0;
     (0..8)
         .map(|_| {
@@ -148,14 +202,14 @@ fn where_nobody_watches_calls_give_memory_back() {
     burst(&mut bench, 20 * MB);
     bench.collect();
     let mut objects: Vec<Address> = Vec::new();
-    bench.heap.note_call();
+    bench.heap.note_call(false);
     while bench.heap.space.dirty_bytes() > LEAST_WORTH {
         objects.push(bench.allocate(NORMAL, 100).unwrap());
-        bench.heap.note_call();
+        bench.heap.note_call(false);
         threads::sleep_ns(1_000_000);
     }
     while bench.heap.totals.idle_times == 0 {
-        bench.heap.note_call();
+        bench.heap.note_call(false);
         threads::sleep_ns(1_000_000);
     }
     let events = bench.events(Phase::GiveBack);
@@ -173,7 +227,7 @@ fn where_nobody_asks_calls_give_nothing_back() {
     bench.collect();
     let before = bench.heap.space.dirty_bytes();
     for _ in 0..100 {
-        bench.heap.note_call();
+        assert!(!bench.heap.note_call(false));
         threads::sleep_ns(100_000);
     }
     assert_eq!(bench.heap.space.dirty_bytes(), before);

@@ -41,7 +41,7 @@ pub enum Accepted {
     Faults,
     /// `host`, or a synthetic machine in hwloc's notation.
     Machine,
-    /// `off`, or a time without allocations.
+    /// `off`, a time without allocations, or `collect`.
     Idle,
 }
 
@@ -79,7 +79,10 @@ impl fmt::Display for Accepted {
             ),
             Accepted::Idle => {
                 let (least, most) = (Time::LEAST, Time::MOST);
-                write!(out, "off|TIME from {least} to {most}, such as 1s")
+                write!(
+                    out,
+                    "off|TIME|collect|collect@TIME with TIME from {least} to {most}, such as 1s"
+                )
             }
         }
     }

@@ -1,4 +1,4 @@
-//! After how long without an allocation a heap counts as idle, and how that is written: `off`, or a time such as `1s`.
+//! After how long without an allocation a heap counts as idle, and how that is written: `off`, a time such as `1s`, or `collect`.
 //!
 //! A time prints with the largest unit that loses nothing, and reads back as the same time.
 #![forbid(unsafe_code)]
@@ -10,16 +10,22 @@ use core::fmt;
 pub enum Idle {
     /// Nothing.
     Off,
-    /// Unused memory goes back after this time without an allocation.
+    /// After this time without an allocation unused memory goes back, and where nobody notices it the heap is collected.
     After(Time),
+    /// As well, whoever notices it.
+    Collect(Time),
 }
 
 impl Idle {
-    /// Reads `off` or a time.
+    /// Reads `off`, a time, `collect`, or `collect@` and a time.
     pub fn parse(text: &str) -> Result<Idle, IdleError> {
         match text {
             "off" => Ok(Idle::Off),
-            time => Time::parse(time).map(Idle::After),
+            COLLECT => Ok(Idle::Collect(Time::USUAL)),
+            text => match text.strip_prefix(COLLECT).and_then(|it| it.strip_prefix('@')) {
+                Some(time) => Time::parse(time).map(Idle::Collect),
+                None => Time::parse(text).map(Idle::After),
+            },
         }
     }
 
@@ -27,7 +33,9 @@ impl Idle {
     pub const fn after_ns(self) -> Option<u64> {
         match self {
             Idle::Off => None,
-            Idle::After(Time(milliseconds)) => Some(milliseconds as u64 * 1_000_000),
+            Idle::After(Time(milliseconds)) | Idle::Collect(Time(milliseconds)) => {
+                Some(milliseconds as u64 * 1_000_000)
+            }
         }
     }
 }
@@ -37,9 +45,13 @@ impl fmt::Display for Idle {
         match self {
             Idle::Off => out.write_str("off"),
             Idle::After(time) => time.fmt(out),
+            Idle::Collect(Time::USUAL) => out.write_str(COLLECT),
+            Idle::Collect(time) => write!(out, "{COLLECT}@{time}"),
         }
     }
 }
+
+const COLLECT: &str = "collect";
 
 /// Why a text is no time of idleness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +74,8 @@ const UNITS: [(&str, u32); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), (
 impl Time {
     /// Shorter times are hardly told from the pauses of a busy program.
     pub const LEAST: Time = Time(20);
+    /// What `collect` alone means.
+    pub const USUAL: Time = Time(1000);
     /// An hour.
     pub const MOST: Time = Time(3_600_000);
 
@@ -114,6 +128,15 @@ mod tests {
             assert_eq!(idle.to_string(), shown);
             assert_eq!(Idle::parse(shown), Ok(idle));
         }
+        for (text, milliseconds) in [("collect", 1000), ("collect@20ms", 20), ("collect@2h", 0)] {
+            let expected = match milliseconds {
+                0 => Err(IdleError::OutOfRange(Time(7_200_000))),
+                _ => Ok(Idle::Collect(Time(milliseconds))),
+            };
+            assert_eq!(Idle::parse(text), expected);
+            assert!(expected.is_err() || expected.unwrap().to_string() == text);
+        }
+        assert_eq!(Idle::parse("collect@1s").unwrap().to_string(), "collect");
         assert_eq!(Idle::parse("off"), Ok(Idle::Off));
         assert_eq!(Idle::Off.after_ns(), None);
         assert_eq!(Idle::Off.to_string(), "off");
@@ -121,7 +144,9 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_told_from_times_that_are_too_short_or_too_long() {
-        for text in ["0", "1", "on", "s", "-1s", "1.5s", "1 s", "+1s", "1S", "1d"] {
+        let bad = ["0", "1", "on", "s", "-1s", "1.5s", "1 s", "+1s", "1S", "1d"];
+        let worse = ["collect@", "collect@1", "collect1s", "collects", "@1s"];
+        for text in bad.into_iter().chain(worse) {
             assert_eq!(Idle::parse(text), Err(IdleError::NotATime), "{text}");
         }
         assert_eq!(Idle::parse("0s"), Err(IdleError::OutOfRange(Time(0))));

@@ -41,7 +41,7 @@ fn samples(accepted: &Accepted) -> Vec<String> {
         }
         Accepted::Path(_) => vec!["none".into(), "/tmp/some file.json".into()],
         Accepted::Faults => vec!["none".into(), "commit-memory@3+start-worker@1".into()],
-        Accepted::Idle => vec!["off".into(), "20ms".into(), "1s".into()],
+        Accepted::Idle => vec!["off".into(), "20ms".into(), "1s".into(), "collect@20ms".into()],
         Accepted::Machine => vec!["host".into(), "node:8 core:6 pu:1".into()],
     }
 }
@@ -207,7 +207,8 @@ fn what_is_no_size_is_refused() {
 fn idle_times_are_refused_with_what_is_accepted() {
     assert_eq!(
         refused("idle", "0"),
-        "option idle: '0' is not a time (digits, then ms, s, m or h); accepted: off|TIME from 20ms to 1h, such as 1s"
+        "option idle: '0' is not a time (digits, then ms, s, m or h); accepted: off|TIME|collect|collect@TIME \
+         with TIME from 20ms to 1h, such as 1s"
     );
     assert!(refused("idle", "0s").contains("0ms is out of range; the nearest is 20ms;"));
     assert!(refused("idle", "1d").contains("'1d' is not a time"));

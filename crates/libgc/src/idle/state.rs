@@ -1,14 +1,17 @@
-//! What calls of the program do for idle time: they wake the watcher, or look themselves where there is none.
+//! What the watcher and the program's calls share.
 
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-use gleaner_base::options::Options;
+use gleaner_base::options::{Idle, Options};
 use gleaner_os::threads;
-use gleaner_plans::mark_sweep::Heap;
 use gleaner_work::IdleWatch;
 
 /// How many nanoseconds without an allocation make the program idle; 0: nobody asks. Written before the heap is published.
 static AFTER_NS: AtomicU64 = AtomicU64::new(0);
+/// Whether the option asks for collections by name. Written before the heap is published.
+static ASKS_TO_COLLECT: AtomicBool = AtomicBool::new(false);
+/// Whether the program's next call is to collect. Relaxed: it carries nothing but itself.
+static CALLED_ON: AtomicBool = AtomicBool::new(false);
 /// What the watcher and those whom it watches share; its lock is the allocator lock.
 pub static WATCH: IdleWatch = IdleWatch::new();
 
@@ -19,6 +22,34 @@ static OWNER: AtomicI32 = AtomicI32::new(0);
 /// Remembers what the options ask for.
 pub fn prepare(options: &Options) {
     AFTER_NS.store(options.idle.after_ns().unwrap_or(0), Ordering::Relaxed);
+    let asks = matches!(options.idle, Idle::Collect(_));
+    ASKS_TO_COLLECT.store(asks, Ordering::Relaxed);
+}
+
+/// Whether the option asks for collections in idle time, in every program.
+pub fn asks_to_collect() -> bool {
+    ASKS_TO_COLLECT.load(Ordering::Relaxed)
+}
+
+/// Why a call of the program's is to collect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// Its calls have become rare.
+    CallsBecameRare,
+    /// It was idle, and the watcher may not collect.
+    WasIdle,
+}
+
+/// Has the program's next call collect.
+pub fn call_on_program() {
+    CALLED_ON.store(true, Ordering::Relaxed);
+}
+
+/// Whether the calling thread is to collect for that, once.
+#[inline]
+pub fn take_call() -> Option<Why> {
+    let is_called = CALLED_ON.load(Ordering::Relaxed) && CALLED_ON.swap(false, Ordering::Relaxed);
+    is_called.then_some(Why::WasIdle)
 }
 
 /// After how many nanoseconds without an allocation something is done, if ever.
@@ -27,18 +58,6 @@ pub fn after_ns() -> Option<u64> {
     match AFTER_NS.load(Ordering::Relaxed) {
         0 => None,
         nanoseconds => Some(nanoseconds),
-    }
-}
-
-/// Memory was handed out. Under the lock.
-#[inline]
-pub fn note_call(heap: &mut Heap) {
-    if after_ns().is_some() {
-        if WATCH.is_absent() {
-            heap.note_call();
-        } else {
-            WATCH.stir();
-        }
     }
 }
 
@@ -54,8 +73,9 @@ pub fn end() {
     }
 }
 
-/// Memory was freed, by the program or by a collection. Under the lock.
+/// Something has changed for which the watcher looks, beside an allocation: memory was freed, or a thread waits in a blocking region.
+/// Under the lock.
 #[inline]
-pub fn note_free() {
+pub fn stir() {
     WATCH.stir();
 }

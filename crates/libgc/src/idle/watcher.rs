@@ -1,33 +1,38 @@
 //! The thread that looks whether the program is idle.
 //!
 //! It is no thread of the heap's: it has no record, is never stopped, and allocates nothing. It never waits for the allocator lock:
-//! where somebody has that, the program is not idle. Between two pieces it lets those go first who wait for the lock.
+//! where somebody has that, the program is not idle. Between two pieces it lets those go first who wait for the lock. Where it
+//! collects, nothing of the program's runs; finalizers that become ready wait for the program's next call.
 
 use core::ffi::c_void;
 use core::ptr;
 
 use gleaner_os::threads::{self, Placement, Role, Thread};
+use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::decide::idle::{Next, Watch};
+use gleaner_plans::mark_sweep::decide::idle_collection::LEAST_USED;
 
-use super::state::{WATCH, after_ns, note_watcher};
-use crate::collect::through_gate;
-use crate::state::{CREW, Started, started};
+use super::state::{self, WATCH, after_ns, note_watcher};
+use super::who::Who;
+use crate::collect::{self, through_gate};
+use crate::state::{CREW, Started, started, view};
 
 /// The time between two pieces.
 const BETWEEN_PIECES_NS: u64 = 200_000;
 
-/// Makes the watcher, if one is wanted and there is another thread of ours. Where the system refuses, calls go on looking, and
+/// Makes the watcher, if one is wanted and there is another thread of ours, or the option asks to collect a heap of this size. Where the system refuses, calls go on looking, and
 /// the next one tries again. Without the lock.
 #[inline]
 pub fn ensure() {
-    if after_ns().is_some() && WATCH.is_absent() && CREW.helpers() > 0 {
-        make();
+    if after_ns().is_some() && WATCH.is_absent() {
+        make_if_wanted();
     }
 }
 
-#[cold]
-fn make() {
-    if WATCH.claim() {
+fn make_if_wanted() {
+    let used = || view().map_or(0, |view| view.space().used_bytes());
+    let is_wanted = CREW.helpers() > 0 || state::asks_to_collect() && used() >= LEAST_USED;
+    if is_wanted && WATCH.claim() {
         note_watcher();
         let made = through_gate(|| {
             threads::spawn(Role::Watcher, Placement::Anywhere, watch, ptr::null_mut())
@@ -56,20 +61,45 @@ fn watch_over(heap: Started, mut watch: Watch) {
         match next {
             Next::LookAfter(nanoseconds) => WATCH.sleep(nanoseconds),
             Next::GiveBack => WATCH.sleep(BETWEEN_PIECES_NS),
+            Next::Consider => {}
             Next::Rest => WATCH.rest(),
         }
     }
 }
 
 fn look(heap: Started, watch: &mut Watch) -> Next {
-    let Some(mut heap) = heap.try_lock() else {
+    let Some(mut locked) = heap.try_lock() else {
         watch.begin_anew();
         return Next::LookAfter(watch.period_ns());
     };
-    let next = heap.look_for_idleness(watch);
+    let next = locked.look_for_idleness(watch);
+    let collects = next == Next::Consider && is_to_collect(&mut locked);
     if next == Next::Rest {
         WATCH.begin_to_rest();
     }
-    heap.unlock();
+    locked.unlock();
+    if collects && collect::collect_beside("nothing was allocated for a while") {
+        go_on(heap, watch);
+    }
     next
+}
+
+/// Whether a collection pays and the watcher may collect. Where the program has to do that, its next call will.
+fn is_to_collect(heap: &mut Heap) -> bool {
+    let who = collect::who_collects_in_idle_time(heap);
+    if who == Who::Nobody || !heap.calls_for_collection() {
+        return false;
+    }
+    if who == Who::Program {
+        state::call_on_program();
+    }
+    who == Who::Watcher
+}
+
+/// Goes on where the collection has left the heap, unless somebody is there already.
+fn go_on(heap: Started, watch: &mut Watch) {
+    if let Some(locked) = heap.try_lock() {
+        locked.go_on_watching(watch);
+        locked.unlock();
+    }
 }

@@ -70,6 +70,7 @@ impl Heap {
                 self.reclaim(&mut record, &request, client);
                 self.weigh_watch(&mut record, stopped);
                 self.finish(&mut record, started, stopped, &request);
+                self.note_collection();
             }
             Outcome::Begun => drop(self.count_stop(&record, started, stopped)),
             Outcome::Abandoned | Outcome::LibrariesChanged => {}
@@ -219,6 +220,7 @@ impl Heap {
 
     fn stop(&mut self, record: &mut Record, client: &dyn Client) -> WorldStopped<'static> {
         client.moment(self, Moment::PreStopWorld);
+        self.note_stop();
         let world = record.step(Phase::StopWorld, |event| {
             let signal = self.settings.suspend_signal;
             event.objects = self.mutators.count() as u64;

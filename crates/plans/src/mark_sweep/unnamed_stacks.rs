@@ -20,7 +20,7 @@ pub(super) const MOST_FRAMES: usize = 64 << 10;
 impl Heap {
     /// Whether there may be stacks that nobody has named: a thread has shown one, and the program has named none of its since. What
     /// such a thread leaves when it ends may run on others.
-    pub(crate) fn has_unknown_stacks(&self) -> bool {
+    pub fn has_unknown_stacks(&self) -> bool {
         self.unknown_remain || self.mutators.find(|thread| thread.shows_unknown).is_some()
     }
 

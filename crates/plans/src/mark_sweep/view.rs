@@ -122,8 +122,8 @@ impl HeapView {
         bytes
     }
 
-    /// A number that changes when something is allocated, freed or collected, unless changes cancel each other out. Small objects
-    /// show by the lists from which threads take them.
+    /// A number that changes when something is allocated, freed or collected, or a thread enters or leaves a blocking region, unless
+    /// changes cancel each other out. Small objects show by the lists from which threads take them.
     pub fn activity(self) -> u64 {
         let space = self.space();
         let mut mixed = mix(self.collections(), space.turnover());
@@ -133,6 +133,8 @@ impl HeapView {
                 space.for_each_head(&raw const (*thread).cache, |head| {
                     mixed = mix(mixed, head);
                 });
+                let blocked_at = (&raw const (*thread).blocked_at).read_volatile();
+                mixed = mix(mixed, blocked_at.word());
             });
         }
         mixed

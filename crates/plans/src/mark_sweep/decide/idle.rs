@@ -1,4 +1,5 @@
-//! When a program is idle, and when unused memory goes back to the system for that.
+//! When a program is idle, and when unused memory goes back to the system for that. Whether a collection pays then is
+//! [`super::idle_collection`]'s to say.
 //!
 //! There are two ways to see it. A [`Watch`] looks from outside, from time to time: it wants to see that nothing was allocated or freed
 //! for as long as the option says. Where no thread looks, the program's own calls do ([`Fading`]): after a time in which much was
@@ -38,6 +39,8 @@ pub enum Next {
     LookAfter(u64),
     /// To give a piece of the unused memory back, and look again at once.
     GiveBack,
+    /// To consider whether a collection pays, and look again at once.
+    Consider,
     /// Nothing until the program allocates again.
     Rest,
 }
@@ -53,6 +56,8 @@ pub struct Watch {
     quiet_ns: u64,
     /// Whether all that is unused went back since the program was active.
     is_done: bool,
+    /// Whether a collection was considered since then.
+    is_considered: bool,
 }
 
 impl Watch {
@@ -63,6 +68,7 @@ impl Watch {
             last: None,
             quiet_ns: 0,
             is_done: false,
+            is_considered: false,
         }
     }
 
@@ -81,6 +87,12 @@ impl Watch {
         self.is_done = true;
     }
 
+    /// The heap was collected for the idle time that was seen, which goes on: what is unused now may go back.
+    pub fn note_collected(&mut self, now_ns: u64, activity: u64) {
+        self.last = Some((now_ns, activity));
+        self.is_done = false;
+    }
+
     /// What to do, as a look finds the program.
     pub fn look(&mut self, look: &Look) -> Next {
         let again = Next::LookAfter(self.period_ns());
@@ -91,6 +103,7 @@ impl Watch {
         if activity != look.activity {
             self.quiet_ns = 0;
             self.is_done = false;
+            self.is_considered = false;
             return again;
         }
         let passed = look.now_ns.saturating_sub(at);
@@ -101,10 +114,12 @@ impl Watch {
         self.quiet_ns = self.quiet_ns.saturating_add(passed);
         if self.quiet_ns < self.after_ns {
             again
-        } else if self.is_done || look.unused < LEAST_WORTH {
-            Next::Rest
-        } else {
+        } else if !self.is_done && look.unused >= LEAST_WORTH {
             Next::GiveBack
+        } else if !core::mem::replace(&mut self.is_considered, true) {
+            Next::Consider
+        } else {
+            Next::Rest
         }
     }
 }
@@ -124,6 +139,8 @@ pub struct Fading {
     sum: usize,
     /// Whether the last such time had a small part of that.
     has_faded: bool,
+    /// Whether a collection was considered since that is so.
+    is_considered: bool,
 }
 
 impl Fading {
@@ -136,12 +153,12 @@ impl Fading {
             peak: 0,
             sum: 0,
             has_faded: false,
+            is_considered: false,
         }
     }
 
-    /// A call at `now_ns`, before which `bytes` bytes were allocated since the last one; whether it is to give a piece of the
-    /// `unused` bytes back that might go.
-    pub fn call(&mut self, now_ns: u64, bytes: usize, unused: usize) -> bool {
+    /// A call at `now_ns`, before which `bytes` bytes were allocated since the last one; whether such calls have become rare.
+    pub fn call(&mut self, now_ns: u64, bytes: usize) -> bool {
         // What was allocated up to the last call belongs to the time before: this one may be the first of many.
         let since = *self.since_ns.get_or_insert(now_ns);
         if now_ns.saturating_sub(since) >= self.window_ns {
@@ -152,17 +169,22 @@ impl Fading {
         }
         self.bytes = self.bytes.saturating_add(bytes);
         self.sum = self.sum.saturating_add(bytes);
-        if self.bytes >= self.peak / FADED {
-            self.has_faded = false;
-        }
-        self.has_faded && self.sum.min(unused) >= LEAST_WORTH
+        self.has_faded &= self.bytes < self.peak / FADED && self.sum >= LEAST_WORTH;
+        self.is_considered &= self.has_faded;
+        self.has_faded
     }
 
-    /// Nothing is left to be given back: what follows is compared with what is allocated from now on.
-    pub fn note_all_is_back(&mut self) {
+    /// Whether a collection is to be considered, once each time that calls have become rare.
+    pub fn considers(&mut self) -> bool {
+        self.has_faded && !core::mem::replace(&mut self.is_considered, true)
+    }
+
+    /// Nothing is left to be done: what follows is compared with what is allocated from now on.
+    pub fn note_all_is_done(&mut self) {
         self.peak = 0;
         self.sum = 0;
         self.has_faded = false;
+        self.is_considered = false;
     }
 }
 
@@ -218,6 +240,8 @@ mod tests {
         now: u64,
         unused: usize,
         looks: usize,
+        /// How often a collection was considered.
+        considered: usize,
         /// When pieces went back.
         given: Vec<u64>,
     }
@@ -229,6 +253,7 @@ mod tests {
                 now: 0,
                 unused,
                 looks: 0,
+                considered: 0,
                 given: Vec::new(),
             }
         }
@@ -252,6 +277,7 @@ mod tests {
                             self.watch.note_all_is_back();
                         }
                     }
+                    Next::Consider => self.considered += 1,
                     Next::Rest => return true,
                 }
             }
@@ -265,7 +291,7 @@ mod tests {
         // The last allocation is at 3.2 seconds.
         let activity = |now: u64| now.min(3200 * MS);
         assert!(watched.run(60 * SECOND, activity), "it rests");
-        assert_eq!(watched.given.len(), 10);
+        assert_eq!((watched.given.len(), watched.considered), (10, 1));
         let first = watched.given[0];
         assert!(first >= 4200 * MS && first <= 3200 * MS + 1500 * MS, "{first}");
         assert!(watched.looks < 25, "{} looks", watched.looks);
@@ -273,12 +299,27 @@ mod tests {
         watched.unused = 40 * MB;
         watched.now += 10 * SECOND;
         assert!(watched.run(60 * SECOND, activity));
-        assert_eq!(watched.given.len(), 10);
+        assert_eq!((watched.given.len(), watched.considered), (10, 1));
         // After a burst it does it again.
         let began = watched.now;
         let activity = |now: u64| now.min(began + SECOND);
         assert!(watched.run(began + 60 * SECOND, activity));
-        assert_eq!(watched.given.len(), 20);
+        assert_eq!((watched.given.len(), watched.considered), (20, 2));
+    }
+
+    #[test]
+    fn what_a_collection_frees_goes_back_in_the_same_idle_time() {
+        let mut watched = Watched::new(0);
+        assert!(watched.run(60 * SECOND, |_| 7));
+        assert_eq!(watched.considered, 1);
+        // It takes some time, and counts as no activity.
+        watched.now += 10 * SECOND;
+        watched.watch.note_collected(watched.now, 8);
+        watched.unused = 40 * MB;
+        let began = watched.now;
+        assert!(watched.run(60 * SECOND, |_| 8));
+        assert_eq!((watched.given.len(), watched.considered), (10, 1));
+        assert!(watched.now < began + SECOND, "at once");
     }
 
     #[test]
@@ -333,7 +374,7 @@ mod tests {
         let mut fading = Fading::new(SECOND);
         calls
             .into_iter()
-            .filter(|&(now, bytes)| fading.call(now, bytes, 100 * MB))
+            .filter(|&(now, bytes)| fading.call(now, bytes))
             .map(|(now, _)| now)
             .collect()
     }
@@ -373,21 +414,25 @@ mod tests {
     #[test]
     fn a_burst_ends_the_pieces_and_all_of_them_end_when_nothing_is_left() {
         let mut fading = Fading::new(SECOND);
-        let mut give = |from, to, step, bytes, unused| {
-            calls(from, to, step, bytes)
-                .filter(|&(now, bytes)| fading.call(now, bytes, unused))
-                .count()
+        let mut considered = 0;
+        let mut rare = |fading: &mut Fading, from, to, step, bytes| {
+            let rare = calls(from, to, step, bytes).filter(|&(now, bytes)| {
+                let is_rare = fading.call(now, bytes);
+                considered += usize::from(fading.considers());
+                is_rare
+            });
+            (rare.count(), considered)
         };
-        assert_eq!(give(0, SECOND, MS, 64 << 10, 100 * MB), 0);
-        assert!(give(SECOND, 3 * SECOND, 100 * MS, 16, 100 * MB) > 10);
-        let few = give(3 * SECOND, 4 * SECOND, MS, 64 << 10, 100 * MB);
-        assert!(few <= 16, "{few}");
-        assert_eq!(give(4 * SECOND, 6 * SECOND, 100 * MS, 16, LEAST_WORTH - 1), 0);
-        assert!(give(6 * SECOND, 7 * SECOND, 100 * MS, 16, MB) > 5);
-        fading.note_all_is_back();
-        let again = calls(7 * SECOND, 60 * SECOND, 100 * MS, 16);
-        let again = again.filter(|&(now, bytes)| fading.call(now, bytes, 100 * MB));
-        assert_eq!(again.count(), 0);
+        assert_eq!(rare(&mut fading, 0, SECOND, MS, 64 << 10), (0, 0));
+        let (some, considered) = rare(&mut fading, SECOND, 3 * SECOND, 100 * MS, 16);
+        assert!(some > 10 && considered == 1, "{some} {considered}");
+        let (few, considered) = rare(&mut fading, 3 * SECOND, 4 * SECOND, MS, 64 << 10);
+        assert!(few <= 16 && considered == 1, "{few} {considered}");
+        let (some, considered) = rare(&mut fading, 4 * SECOND, 6 * SECOND, 100 * MS, 16);
+        assert!(some > 10 && considered == 2, "{some} {considered}");
+        fading.note_all_is_done();
+        let again = rare(&mut fading, 6 * SECOND, 60 * SECOND, 100 * MS, 16);
+        assert_eq!(again, (0, 2));
     }
 
     #[test]

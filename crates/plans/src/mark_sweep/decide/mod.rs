@@ -10,5 +10,6 @@ pub mod dying_links;
 pub mod extent;
 pub mod heap_size;
 pub mod idle;
+pub mod idle_collection;
 pub mod prefetching;
 pub mod watching;

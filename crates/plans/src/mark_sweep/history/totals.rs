@@ -65,6 +65,8 @@ pub struct Totals {
     pub given_back: u64,
     /// See `given_back`.
     pub idle_times: u64,
+    /// Collections in idle time.
+    pub idle_collections: u64,
     /// Where this process began.
     pub begun: Begun,
 }

@@ -3,6 +3,7 @@
 use gleaner_base::events::{Event, Phase};
 
 use crate::mark_sweep::decide::idle::{Fading, Unlowered};
+use crate::mark_sweep::decide::idle_collection::Collecting;
 
 /// See the module.
 pub struct Idle {
@@ -16,6 +17,10 @@ pub struct Idle {
     pub(super) given: Event,
     /// Of it, bytes of free blocks and runs.
     pub(super) free_bytes: usize,
+    /// What is known of collections in idle time.
+    pub(super) collecting: Collecting,
+    /// Whether a collection has stopped another thread than the collecting one by a signal.
+    pub(super) has_stopped_others: bool,
 }
 
 impl Idle {
@@ -27,6 +32,8 @@ impl Idle {
             unlowered: Unlowered::NONE,
             given: Event::new(Phase::GiveBack, 0),
             free_bytes: 0,
+            collecting: Collecting::new(),
+            has_stopped_others: false,
         }
     }
 

@@ -4,15 +4,17 @@ use gleaner_base::events::{Event, Phase};
 use gleaner_os::clock;
 use gleaner_spaces::mark_sweep::Stage;
 
-use crate::mark_sweep::decide::idle::{Look, Next, Watch};
+use crate::mark_sweep::decide::heap_size;
+use crate::mark_sweep::decide::idle::{LEAST_WORTH, Look, Next, Watch};
+use crate::mark_sweep::decide::idle_collection::Prospect;
 use crate::mark_sweep::heap::Heap;
 
 const NOTHING_ALLOCATED: &str = "nothing was allocated for a while";
 const LITTLE_ALLOCATED: &str = "little is allocated any more";
 
 impl Heap {
-    /// For a thread that watches the program: looks whether it is idle, and gives a piece of the unused memory back if so. When
-    /// that thread is to look again: [`Next::GiveBack`] says at once.
+    /// For a thread that watches the program: looks whether it is idle, and gives a piece of the unused memory back if so. What
+    /// that thread is to do then: [`Next::GiveBack`] says that it is to look again at once.
     pub fn look_for_idleness(&mut self, watch: &mut Watch) -> Next {
         let next = watch.look(&Look {
             now_ns: clock::monotonic_ns(),
@@ -27,25 +29,97 @@ impl Heap {
         next
     }
 
-    /// Where nobody watches the program: it allocates here, in a way that takes the lock. If such calls have become rare, a
-    /// piece of the unused memory goes back.
-    pub fn note_call(&mut self) {
+    /// The program allocates here, in a way that takes the lock. If such calls have become rare, a piece of the unused memory goes
+    /// back, unless a thread watches the program for that. Whether a collection is to be considered, too.
+    pub fn note_call(&mut self, is_watched: bool) -> bool {
         if self.space.stage != Stage::Between {
-            return; // A callback of a collection.
+            return false; // A callback of a collection.
         }
         let entered = self.space.account.entered;
         let bytes = entered.wrapping_sub(core::mem::replace(&mut self.idle.entered, entered));
-        let unused = self.space.unused_bytes();
         let Some(fading) = &mut self.idle.fading else {
-            return;
+            return false;
         };
-        if !fading.call(clock::monotonic_ns(), bytes, unused) {
+        let are_rare = fading.call(clock::monotonic_ns(), bytes);
+        let considers = fading.considers();
+        if is_watched {
+            return considers;
+        }
+        if !are_rare || self.space.unused_bytes() < LEAST_WORTH {
             self.end_giving_back();
         } else if self.give_piece_back(LITTLE_ALLOCATED)
+            && !considers
             && let Some(fading) = &mut self.idle.fading
         {
-            fading.note_all_is_back();
+            fading.note_all_is_done();
         }
+        considers
+    }
+
+    /// Whether a collection pays now that the program is idle. If so, the next one counts as that.
+    pub fn calls_for_collection(&mut self) -> bool {
+        let prospect = self.prospect();
+        let pays = self.idle.collecting.pays(&prospect);
+        self.call_for_collection(pays, &prospect)
+    }
+
+    /// As [`Heap::calls_for_collection`], where the calling thread is the program's, which may go on.
+    pub fn calls_for_collection_by_program(&mut self) -> bool {
+        let prospect = self.prospect();
+        let pays = self.idle.collecting.pays_the_program(&prospect);
+        self.call_for_collection(pays, &prospect)
+    }
+
+    fn call_for_collection(&mut self, pays: bool, prospect: &Prospect) -> bool {
+        if pays {
+            self.idle.collecting.call_for(prospect.used);
+        }
+        pays
+    }
+
+    fn prospect(&self) -> Prospect {
+        let measured = self.measure(0, 0);
+        let marked = (self.totals.last_scanned, self.totals.last_marking_ns);
+        let cost_ns = match marked {
+            (0, _) => measured.used as u64, // A byte in a nanosecond.
+            (bytes, took_ns) => (measured.used as f64 / bytes as f64 * took_ns as f64) as u64,
+        };
+        Prospect {
+            now_ns: clock::monotonic_ns(),
+            used: measured.used,
+            initial: self.space.initial_capacity,
+            live: self.space.census.live_bytes(),
+            allocated: measured.allocated,
+            least: heap_size::least_between_collections(&measured),
+            free: self.space.free_bytes(),
+            cost_ns,
+        }
+    }
+
+    /// Whether a thread that is none of the program's may stop it: it stops nobody, it was `asked` to, or there are several threads
+    /// and collections have interrupted them before.
+    pub fn may_be_stopped_in_idle_time(&self, asked: bool) -> bool {
+        let has_several = self.mutators.count() > 1;
+        asked || has_several && self.idle.has_stopped_others || !self.mutators.others_run()
+    }
+
+    /// A collection is about to stop the program's threads.
+    pub(crate) fn note_stop(&mut self) {
+        if self.idle.fading.is_some() && !self.idle.has_stopped_others {
+            self.idle.has_stopped_others = self.mutators.others_run();
+        }
+    }
+
+    /// A collection is over.
+    pub(crate) fn note_collection(&mut self) {
+        let (used, live) = (self.space.used_bytes(), self.space.census.live_bytes());
+        let now = clock::monotonic_ns();
+        self.totals.idle_collections += u64::from(self.idle.collecting.note(now, used, live));
+    }
+
+    /// For the thread that watches: it has collected, and the idle time goes on.
+    pub fn go_on_watching(&self, watch: &mut Watch) {
+        watch.note_collected(clock::monotonic_ns(), self.view().activity());
     }
 
     /// Gives a piece back; whether nothing is left.
