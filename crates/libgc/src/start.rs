@@ -15,6 +15,7 @@ use gleaner_base::options::{MarkGenerations, Options};
 use gleaner_mem::arena::SLAB_BYTES;
 use gleaner_os::headroom::Headroom;
 use gleaner_os::log_file::LogFile;
+use gleaner_os::pressure::Pressure;
 use gleaner_os::topology::Topology;
 use gleaner_os::{output, refusal, threads};
 use gleaner_plans::mark_sweep::Heap;
@@ -132,6 +133,9 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
         wanted::want_summary();
     }
     idle::state::prepare(options);
+    if idle::state::after_ns().is_some() {
+        heap.heed_pressure(Pressure::find());
+    }
     leaks::prepare(&mut heap);
     settings::apply_early(&mut heap);
     records::register_first_thread(&mut heap);

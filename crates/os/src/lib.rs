@@ -43,6 +43,7 @@ pub mod memory;
 pub mod numa;
 pub mod output;
 pub mod own_ranges;
+pub mod pressure;
 pub mod program;
 pub mod refusal;
 pub mod residency;

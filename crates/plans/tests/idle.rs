@@ -6,6 +6,7 @@ mod harness;
 
 use gleaner_base::events::Phase;
 use gleaner_mem::Address;
+use gleaner_os::headroom::Headroom;
 use gleaner_os::threads;
 use gleaner_plans::mark_sweep::decide::idle::{LEAST_WORTH, Next, Watch};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
@@ -137,6 +138,32 @@ fn a_program_whose_threads_nobody_stops_may_be_collected() {
     // SAFETY: as before; it is in a blocking region.
     unsafe { (*bench.record).blocked_at = Address::new(16) };
     assert!(bench.heap.may_be_stopped_in_idle_time(false));
+}
+
+/// Where a group's limit leaves nothing, an eighth of the time is enough, and looks come as soon.
+#[test]
+fn looks_come_sooner_where_limits_leave_little() {
+    let root = std::env::temp_dir().join(format!("gleaner-idle-{}", std::process::id()));
+    for (path, text) in [
+        ("proc/self/cgroup", "0::/one\n"),
+        ("proc/self/mountinfo", "30 23 0:26 / /groups rw - cgroup2 cgroup2 rw\n"),
+        ("groups/one/memory.max", "100000000\n"),
+        ("groups/one/memory.current", "0\n"),
+    ] {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let limits = Headroom::below(root.to_str().unwrap().as_bytes(), 1 << 40);
+    let mut bench = bench("");
+    grow(&mut bench, MB);
+    bench.heap.heed(limits);
+    let mut first = || bench.heap.look_for_idleness(&mut Watch::new(16_000));
+    assert_eq!(first(), Next::LookAfter(8000));
+    std::fs::write(root.join("groups/one/memory.current"), "100000000\n").unwrap();
+    assert_eq!(first(), Next::LookAfter(1000));
+    bench.heap.heed(Headroom::NONE);
+    std::fs::remove_dir_all(root).unwrap();
 }
 
 /// Taking one object off a thread's list, and giving it back, is activity: no lock is taken for that.

@@ -5,6 +5,8 @@
 //! for as long as the option says. Where no thread looks, the program's own calls do ([`Fading`]): after a time in which much was
 //! allocated comes one in which little is. A call after a time without any says nothing: it may be the first of many.
 //!
+//! Where memory is short, an eighth of that time is enough ([`Strain`]): others wait for what is unused here.
+//!
 //! A look that comes much later than it was to come says nothing either: the process was stopped meanwhile, or had no processor.
 //! Clocks do not matter otherwise: times are differences of one that never goes back.
 //!
@@ -16,6 +18,11 @@
 pub const LEAST_WORTH: usize = 1 << 20;
 /// Looks in the time without allocations after which the program is idle.
 const LOOKS: u64 = 2;
+/// Where memory is short, this part of the time is enough.
+const SHORT_PART: u64 = 8;
+/// Memory is short if threads wait for it in this part of the time, or if less than this part of what the heap holds is left.
+const WAITED_PART: u64 = 100;
+const LEFT_PART: usize = 4;
 /// A look is late if it comes after this many times as long as it was to come.
 const LATE: u64 = 4;
 /// An allocation rate has faded when it is this part of what it was.
@@ -30,6 +37,8 @@ pub struct Look {
     pub activity: u64,
     /// Bytes that might go back.
     pub unused: usize,
+    /// Whether memory is short.
+    pub is_short: bool,
 }
 
 /// What to do after a look.
@@ -58,6 +67,8 @@ pub struct Watch {
     is_done: bool,
     /// Whether a collection was considered since then.
     is_considered: bool,
+    /// Whether memory was short at the last look.
+    is_short: bool,
 }
 
 impl Watch {
@@ -69,12 +80,21 @@ impl Watch {
             quiet_ns: 0,
             is_done: false,
             is_considered: false,
+            is_short: false,
+        }
+    }
+
+    /// For how long nothing is to be allocated.
+    fn enough_ns(&self) -> u64 {
+        match self.is_short {
+            true => self.after_ns / SHORT_PART,
+            false => self.after_ns,
         }
     }
 
     /// The time from one look to the next.
     pub fn period_ns(&self) -> u64 {
-        (self.after_ns / LOOKS).max(1)
+        (self.enough_ns() / LOOKS).max(1)
     }
 
     /// The program is surely active.
@@ -95,6 +115,9 @@ impl Watch {
 
     /// What to do, as a look finds the program.
     pub fn look(&mut self, look: &Look) -> Next {
+        // What makes a look late is the time after which it was to come.
+        let late_ns = LATE * self.period_ns();
+        self.is_short = look.is_short;
         let again = Next::LookAfter(self.period_ns());
         let before = self.last.replace((look.now_ns, look.activity));
         let Some((at, activity)) = before else {
@@ -107,12 +130,12 @@ impl Watch {
             return again;
         }
         let passed = look.now_ns.saturating_sub(at);
-        if passed > LATE * self.period_ns() {
+        if passed > late_ns {
             self.quiet_ns = 0;
             return again;
         }
         self.quiet_ns = self.quiet_ns.saturating_add(passed);
-        if self.quiet_ns < self.after_ns {
+        if self.quiet_ns < self.enough_ns() {
             again
         } else if !self.is_done && look.unused >= LEAST_WORTH {
             Next::GiveBack
@@ -121,6 +144,39 @@ impl Watch {
         } else {
             Next::Rest
         }
+    }
+}
+
+/// Sees whether memory is short.
+#[derive(Clone, Copy, Debug)]
+pub struct Strain {
+    /// When it was asked last, and how long threads had waited for memory, in microseconds.
+    last: Option<(u64, u64)>,
+}
+
+impl Strain {
+    /// Before it was asked.
+    pub const NONE: Strain = Strain { last: None };
+
+    /// Whether memory is short, of a heap that holds `held` bytes. Threads have waited for `waited_us` microseconds in sum, and limits
+    /// leave `left` bytes, as far as that is known.
+    pub fn is_short(
+        &mut self,
+        now_ns: u64,
+        waited_us: Option<u64>,
+        left: Option<usize>,
+        held: usize,
+    ) -> bool {
+        let before = self.last;
+        self.last = waited_us.map(|waited| (now_ns, waited));
+        let do_wait = match (before, waited_us) {
+            (Some((at, had_waited)), Some(waited)) => {
+                let waited_ns = waited.saturating_sub(had_waited).saturating_mul(1000);
+                waited_ns > 0 && waited_ns >= now_ns.saturating_sub(at) / WAITED_PART
+            }
+            _ => false,
+        };
+        do_wait || left.is_some_and(|left| left < held / LEFT_PART)
     }
 }
 
@@ -239,6 +295,7 @@ mod tests {
         watch: Watch,
         now: u64,
         unused: usize,
+        is_short: bool,
         looks: usize,
         /// How often a collection was considered.
         considered: usize,
@@ -252,6 +309,7 @@ mod tests {
                 watch: Watch::new(SECOND),
                 now: 0,
                 unused,
+                is_short: false,
                 looks: 0,
                 considered: 0,
                 given: Vec::new(),
@@ -266,6 +324,7 @@ mod tests {
                     now_ns: self.now,
                     activity: activity(self.now),
                     unused: self.unused,
+                    is_short: self.is_short,
                 });
                 match next {
                     Next::LookAfter(nanoseconds) => self.now += nanoseconds,
@@ -346,6 +405,39 @@ mod tests {
         assert!(watched.given.iter().all(|&at| at < back));
     }
 
+    #[test]
+    fn where_memory_is_short_an_eighth_of_the_time_is_enough() {
+        let mut watched = Watched::new(40 * MB);
+        watched.is_short = true;
+        assert!(watched.run(60 * SECOND, |now| now.min(3200 * MS)));
+        let first = watched.given[0];
+        assert!(first >= 3200 * MS + 125 * MS && first <= 3200 * MS + 200 * MS, "{first}");
+        // A program that is not idle long enough yet is when memory becomes short.
+        let mut watched = Watched::new(40 * MB);
+        assert!(!watched.run(400 * MS, |_| 7));
+        watched.is_short = true;
+        let now = watched.now;
+        assert!(watched.run(60 * SECOND, |_| 7));
+        assert_eq!(watched.given[0], now);
+    }
+
+    #[test]
+    fn memory_is_short_where_threads_wait_for_it_or_limits_leave_little() {
+        let mut strain = Strain::NONE;
+        let mut waits = |now, waited| strain.is_short(now, waited, None, 100 * MB);
+        assert!(!waits(0, Some(500)), "nobody knows since when");
+        assert!(!waits(SECOND, Some(500)));
+        assert!(!waits(2 * SECOND, Some(500 + 9999)));
+        assert!(waits(3 * SECOND, Some(10_499 + 10_000)));
+        assert!(!waits(4 * SECOND, None));
+        assert!(!waits(5 * SECOND, Some(1 << 40)), "anew");
+        assert!(!waits(5 * SECOND, Some(1 << 40)), "at the same time");
+        assert!(!waits(6 * SECOND, Some(7)), "a sum that has become less");
+        let mut left = |left| strain.is_short(7 * SECOND, None, left, 100 * MB);
+        assert!(!left(None) && !left(Some(25 * MB)));
+        assert!(left(Some(25 * MB - 1)) && left(Some(0)));
+    }
+
     /// A minute in which the process is stopped is no minute in which it allocates nothing; nor is one in which the watching thread
     /// gets no processor.
     #[test]
@@ -355,6 +447,7 @@ mod tests {
             now_ns,
             activity: 7,
             unused: 100 * MB,
+            is_short: false,
         };
         let again = Next::LookAfter(SECOND / 2);
         assert_eq!(watch.look(&look(0)), again);

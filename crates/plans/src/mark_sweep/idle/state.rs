@@ -1,8 +1,9 @@
 //! What a heap remembers of idle times.
 
 use gleaner_base::events::{Event, Phase};
+use gleaner_os::pressure::Pressure;
 
-use crate::mark_sweep::decide::idle::{Fading, Unlowered};
+use crate::mark_sweep::decide::idle::{Fading, Strain, Unlowered};
 use crate::mark_sweep::decide::idle_collection::Collecting;
 
 /// See the module.
@@ -17,6 +18,10 @@ pub struct Idle {
     pub(super) given: Event,
     /// Of it, bytes of free blocks and runs.
     pub(super) free_bytes: usize,
+    /// What tells that memory is short.
+    pub(super) pressure: Pressure,
+    /// See `pressure`.
+    pub(super) strain: Strain,
     /// What is known of collections in idle time.
     pub(super) collecting: Collecting,
     /// Whether a collection has stopped another thread than the collecting one by a signal.
@@ -32,6 +37,8 @@ impl Idle {
             unlowered: Unlowered::NONE,
             given: Event::new(Phase::GiveBack, 0),
             free_bytes: 0,
+            pressure: Pressure::NONE,
+            strain: Strain::NONE,
             collecting: Collecting::new(),
             has_stopped_others: false,
         }

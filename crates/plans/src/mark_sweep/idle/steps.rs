@@ -2,6 +2,7 @@
 
 use gleaner_base::events::{Event, Phase};
 use gleaner_os::clock;
+use gleaner_os::pressure::Pressure;
 use gleaner_spaces::mark_sweep::Stage;
 
 use crate::mark_sweep::decide::heap_size;
@@ -16,10 +17,12 @@ impl Heap {
     /// For a thread that watches the program: looks whether it is idle, and gives a piece of the unused memory back if so. What
     /// that thread is to do then: [`Next::GiveBack`] says that it is to look again at once.
     pub fn look_for_idleness(&mut self, watch: &mut Watch) -> Next {
+        let now_ns = clock::monotonic_ns();
         let next = watch.look(&Look {
-            now_ns: clock::monotonic_ns(),
+            now_ns,
             activity: self.view().activity(),
             unused: self.space.unused_bytes(),
+            is_short: self.is_memory_short(now_ns),
         });
         if next != Next::GiveBack {
             self.end_giving_back();
@@ -27,6 +30,17 @@ impl Heap {
             watch.note_all_is_back();
         }
         next
+    }
+
+    /// Has idle time come sooner where threads wait for memory, as this tells.
+    pub fn heed_pressure(&mut self, pressure: Pressure) {
+        self.idle.pressure = pressure;
+    }
+
+    fn is_memory_short(&mut self, now_ns: u64) -> bool {
+        let waited_us = self.idle.pressure.waited_us();
+        let (held, left) = (self.held(), self.ask_left());
+        self.idle.strain.is_short(now_ns, waited_us, left, held)
     }
 
     /// The program allocates here, in a way that takes the lock. If such calls have become rare, a piece of the unused memory goes

@@ -29,6 +29,13 @@ impl Heap {
         self.room.left(self.held())
     }
 
+    /// As [`Heap::left`], asked now.
+    pub(crate) fn ask_left(&mut self) -> Option<usize> {
+        let held = self.held();
+        self.room.ask(held, held);
+        self.room.left(held)
+    }
+
     /// Before the heap grows as measured.
     pub(crate) fn ask_room_if_due(&mut self, measured: &Measurements) -> Option<usize> {
         let held = self.held();
