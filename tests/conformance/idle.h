@@ -112,6 +112,8 @@ static UNUSED int has_thread(const char *wanted)
     int found = 0;
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        if (task->d_name[0] == '.')
+            continue;
         snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
         FILE *f = fopen(path, "r");
         if (f != NULL && fgets(name, sizeof name, f) != NULL)

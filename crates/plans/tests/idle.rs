@@ -7,7 +7,7 @@ mod harness;
 use gleaner_base::events::Phase;
 use gleaner_mem::Address;
 use gleaner_os::headroom::Headroom;
-use gleaner_os::threads;
+use gleaner_os::{residency, threads};
 use gleaner_plans::mark_sweep::decide::idle::{LEAST_WORTH, Next, Watch};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 use harness::Bench;
@@ -83,15 +83,28 @@ fn a_heap_that_nobody_uses_gives_its_unused_memory_back_and_keeps_its_capacity()
     assert!(watch(&mut bench, &mut watcher) >= before / (4 * MB));
     assert_eq!(bench.heap.space.dirty_bytes(), 0);
     assert_eq!(bench.heap.space.capacity, capacity);
+    // The marks of free blocks are not counted, and go at last.
+    let table = bench.heap.space.layout.table;
+    let marks = std::ptr::NonNull::new(table.marks_of(0).cast::<u8>()).unwrap();
+    let bytes = bench.heap.space.small_frontier() as usize / 4 * 4096;
+    let backed = residency::backed_bytes(marks, bytes, bytes);
+    assert!(backed < bytes / 2, "{backed} of {bytes}");
     bench.verify_collected();
     let events = bench.events(Phase::GiveBack);
     assert_eq!(events.len(), 1, "{events:?}");
     let event = events[0];
     assert!(event.bytes as usize >= before && event.objects as usize >= before / (4 * MB));
-    assert_eq!((event.collection, event.reason), (1, "nothing was allocated for a while"));
+    assert_eq!(
+        (event.collection, event.reason),
+        (1, "nothing was allocated for a while")
+    );
     let totals = bench.heap.totals;
     assert_eq!((totals.given_back, totals.idle_times), (event.bytes, 1));
-    assert_eq!(watch(&mut bench, &mut watcher), 0, "never twice for nothing");
+    assert_eq!(
+        watch(&mut bench, &mut watcher),
+        0,
+        "never twice for nothing"
+    );
     burst(&mut bench, 20 * MB);
     bench.verify();
     bench.collect();
@@ -146,7 +159,10 @@ fn looks_come_sooner_where_limits_leave_little() {
     let root = std::env::temp_dir().join(format!("gleaner-idle-{}", std::process::id()));
     for (path, text) in [
         ("proc/self/cgroup", "0::/one\n"),
-        ("proc/self/mountinfo", "30 23 0:26 / /groups rw - cgroup2 cgroup2 rw\n"),
+        (
+            "proc/self/mountinfo",
+            "30 23 0:26 / /groups rw - cgroup2 cgroup2 rw\n",
+        ),
         ("groups/one/memory.max", "100000000\n"),
         ("groups/one/memory.current", "0\n"),
     ] {
@@ -213,7 +229,10 @@ fn after_collections(is_watched: bool) -> Vec<(usize, usize)> {
 #[test]
 fn the_capacity_follows_as_it_would_without_idle_time() {
     let without = after_collections(false);
-    assert!(without[0].1 > 20 * MB && without[7].1 < without[0].1 / 2, "{without:?}");
+    assert!(
+        without[0].1 > 20 * MB && without[7].1 < without[0].1 / 2,
+        "{without:?}"
+    );
     let with = after_collections(true);
     // What little is used in between stays in the capacity, or not.
     for (with, without) in with.iter().zip(&without) {

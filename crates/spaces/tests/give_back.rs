@@ -71,7 +71,11 @@ fn backed_free_bytes(space: &Space) -> usize {
     let mut add = |index| {
         // SAFETY: a descriptor below a frontier.
         let block = unsafe { &*table.block(index) };
-        let blocks = if index < table.large_start { 1 } else { block.next };
+        let blocks = if index < table.large_start {
+            1
+        } else {
+            block.next
+        };
         if block.state == State::Free {
             bytes += backed(table.start(index), table.bytes_of(index, blocks));
         }
@@ -176,7 +180,10 @@ fn free_memory_goes_in_pieces_with_its_marks_and_comes_back_as_it_is_needed() {
     assert!(unused >= 20 << 20, "{unused}");
     let (bytes, pieces) = give_all_back(&mut space);
     assert_eq!((bytes, backed_free_bytes(&space)), (unused, 0));
-    assert!(pieces >= 5, "{pieces}: a thread that wants the lock waits for one");
+    assert!(
+        pieces >= 5,
+        "{pieces}: a thread that wants the lock waits for one"
+    );
     assert_eq!((space.0.dirty_bytes(), space.0.capacity), (0, capacity));
     let table = space.0.layout.table;
     let marks = Address::of(table.marks_of(0));
@@ -269,19 +276,34 @@ fn pages_between_survivors_go_once_after_each_collection() {
 fn pages_stay_of_blocks_whose_free_cells_may_be_listed() {
     let (mut space, _) = with_survivors(UNCOLLECTABLE, |_| true);
     let cells: Vec<Address> = (0..64 * 32)
-        .map(|_| space.0.allocate_small(UNCOLLECTABLE, class_of(512)).unwrap())
+        .map(|_| {
+            space
+                .0
+                .allocate_small(UNCOLLECTABLE, class_of(512))
+                .unwrap()
+        })
         .collect();
-    for cell in cells.iter().filter(|cell| cell.word() % BLOCK_BYTES >= PAGE) {
+    for cell in cells
+        .iter()
+        .filter(|cell| cell.word() % BLOCK_BYTES >= PAGE)
+    {
         space.0.free(*cell).unwrap();
     }
     space.collect([]);
-    for cell in cells.iter().filter(|cell| cell.word() % BLOCK_BYTES < PAGE).take(600) {
+    for cell in cells
+        .iter()
+        .filter(|cell| cell.word() % BLOCK_BYTES < PAGE)
+        .take(600)
+    {
         space.0.free(*cell).unwrap();
     }
     give_all_back(&mut space);
     space.verify();
     for _ in 0..600 {
-        space.0.allocate_small(UNCOLLECTABLE, class_of(512)).unwrap();
+        space
+            .0
+            .allocate_small(UNCOLLECTABLE, class_of(512))
+            .unwrap();
     }
     space.verify();
 }

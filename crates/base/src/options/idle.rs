@@ -22,7 +22,10 @@ impl Idle {
         match text {
             "off" => Ok(Idle::Off),
             COLLECT => Ok(Idle::Collect(Time::USUAL)),
-            text => match text.strip_prefix(COLLECT).and_then(|it| it.strip_prefix('@')) {
+            text => match text
+                .strip_prefix(COLLECT)
+                .and_then(|it| it.strip_prefix('@'))
+            {
                 Some(time) => Time::parse(time).map(Idle::Collect),
                 None => Time::parse(text).map(Idle::After),
             },
@@ -151,7 +154,10 @@ mod tests {
         }
         assert_eq!(Idle::parse("0s"), Err(IdleError::OutOfRange(Time(0))));
         assert_eq!(Idle::parse("19ms"), Err(IdleError::OutOfRange(Time(19))));
-        assert_eq!(Idle::parse("2h"), Err(IdleError::OutOfRange(Time(7_200_000))));
+        assert_eq!(
+            Idle::parse("2h"),
+            Err(IdleError::OutOfRange(Time(7_200_000)))
+        );
         assert_eq!(Idle::parse("99999999999s"), Err(IdleError::Overflow));
         assert_eq!(Idle::parse("4294967295s"), Err(IdleError::Overflow));
     }

@@ -41,7 +41,12 @@ fn samples(accepted: &Accepted) -> Vec<String> {
         }
         Accepted::Path(_) => vec!["none".into(), "/tmp/some file.json".into()],
         Accepted::Faults => vec!["none".into(), "commit-memory@3+start-worker@1".into()],
-        Accepted::Idle => vec!["off".into(), "20ms".into(), "1s".into(), "collect@20ms".into()],
+        Accepted::Idle => vec![
+            "off".into(),
+            "20ms".into(),
+            "1s".into(),
+            "collect@20ms".into(),
+        ],
         Accepted::Machine => vec!["host".into(), "node:8 core:6 pu:1".into()],
     }
 }

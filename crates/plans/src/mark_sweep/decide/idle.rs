@@ -63,6 +63,8 @@ pub struct Watch {
     last: Option<(u64, u64)>,
     /// For how long the activity has been the same.
     quiet_ns: u64,
+    /// Whether some of what is unused went back, so that the rest is to follow however little it is.
+    is_giving: bool,
     /// Whether all that is unused went back since the program was active.
     is_done: bool,
     /// Whether a collection was considered since then.
@@ -78,6 +80,7 @@ impl Watch {
             after_ns,
             last: None,
             quiet_ns: 0,
+            is_giving: false,
             is_done: false,
             is_considered: false,
             is_short: false,
@@ -104,6 +107,7 @@ impl Watch {
 
     /// Nothing is left to be given back.
     pub fn note_all_is_back(&mut self) {
+        self.is_giving = false;
         self.is_done = true;
     }
 
@@ -125,6 +129,7 @@ impl Watch {
         };
         if activity != look.activity {
             self.quiet_ns = 0;
+            self.is_giving = false;
             self.is_done = false;
             self.is_considered = false;
             return again;
@@ -137,7 +142,8 @@ impl Watch {
         self.quiet_ns = self.quiet_ns.saturating_add(passed);
         if self.quiet_ns < self.enough_ns() {
             again
-        } else if !self.is_done && look.unused >= LEAST_WORTH {
+        } else if self.is_giving || !self.is_done && look.unused >= LEAST_WORTH {
+            self.is_giving = true;
             Next::GiveBack
         } else if !core::mem::replace(&mut self.is_considered, true) {
             Next::Consider
@@ -290,11 +296,12 @@ mod tests {
     const MB: usize = 1 << 20;
 
     /// A program whose activity changes at these times, and what a watch does for `until` nanoseconds. `unused` bytes
-    /// are unused until they went back in pieces of 4 MB.
+    /// are unused until they went back in pieces of 4 MB, and `more` pieces follow of what is not counted.
     struct Watched {
         watch: Watch,
         now: u64,
         unused: usize,
+        more: usize,
         is_short: bool,
         looks: usize,
         /// How often a collection was considered.
@@ -309,6 +316,7 @@ mod tests {
                 watch: Watch::new(SECOND),
                 now: 0,
                 unused,
+                more: 0,
                 is_short: false,
                 looks: 0,
                 considered: 0,
@@ -331,8 +339,11 @@ mod tests {
                     Next::GiveBack => {
                         self.given.push(self.now);
                         self.now += MS;
-                        self.unused = self.unused.saturating_sub(4 * MB);
                         if self.unused == 0 {
+                            self.more -= 1;
+                        }
+                        self.unused = self.unused.saturating_sub(4 * MB);
+                        if self.unused + self.more == 0 {
                             self.watch.note_all_is_back();
                         }
                     }
@@ -352,7 +363,10 @@ mod tests {
         assert!(watched.run(60 * SECOND, activity), "it rests");
         assert_eq!((watched.given.len(), watched.considered), (10, 1));
         let first = watched.given[0];
-        assert!(first >= 4200 * MS && first <= 3200 * MS + 1500 * MS, "{first}");
+        assert!(
+            first >= 4200 * MS && first <= 3200 * MS + 1500 * MS,
+            "{first}"
+        );
         assert!(watched.looks < 25, "{} looks", watched.looks);
         // Waked for nothing, it does nothing.
         watched.unused = 40 * MB;
@@ -397,11 +411,23 @@ mod tests {
     }
 
     #[test]
+    fn what_was_begun_is_done_to_the_end() {
+        let mut watched = Watched::new(8 * MB);
+        watched.more = 3;
+        assert!(watched.run(60 * SECOND, |_| 0));
+        assert_eq!((watched.given.len(), watched.more), (5, 0));
+    }
+
+    #[test]
     fn pieces_end_when_the_program_goes_on() {
         let mut watched = Watched::new(400 * MB);
         let back = SECOND + 10 * MS;
         assert!(!watched.run(2 * SECOND, |now| u64::from(now >= back)));
-        assert!((5..15).contains(&watched.given.len()), "{:?}", watched.given);
+        assert!(
+            (5..15).contains(&watched.given.len()),
+            "{:?}",
+            watched.given
+        );
         assert!(watched.given.iter().all(|&at| at < back));
     }
 
@@ -411,7 +437,10 @@ mod tests {
         watched.is_short = true;
         assert!(watched.run(60 * SECOND, |now| now.min(3200 * MS)));
         let first = watched.given[0];
-        assert!(first >= 3200 * MS + 125 * MS && first <= 3200 * MS + 200 * MS, "{first}");
+        assert!(
+            first >= 3200 * MS + 125 * MS && first <= 3200 * MS + 200 * MS,
+            "{first}"
+        );
         // A program that is not idle long enough yet is when memory becomes short.
         let mut watched = Watched::new(40 * MB);
         assert!(!watched.run(400 * MS, |_| 7));
@@ -488,7 +517,11 @@ mod tests {
         // However rare they are.
         let burst = calls(0, 2 * SECOND, MS, 64 << 10);
         let after = calls(5 * SECOND, 60 * SECOND, 3 * SECOND, 16 << 10);
-        assert_eq!(given(burst.chain(after))[0], 8 * SECOND, "the second of them");
+        assert_eq!(
+            given(burst.chain(after))[0],
+            8 * SECOND,
+            "the second of them"
+        );
     }
 
     #[test]
@@ -496,7 +529,8 @@ mod tests {
         assert!(given(calls(0, 60 * SECOND, MS, 16 << 10)).is_empty());
         assert!(given(calls(0, 60 * SECOND, SECOND / 2, 16 << 10)).is_empty());
         // Bursts, between which there is nothing.
-        let bursts = (0..20).flat_map(|n| calls(n * 3 * SECOND, n * 3 * SECOND + SECOND, MS, 64 << 10));
+        let bursts =
+            (0..20).flat_map(|n| calls(n * 3 * SECOND, n * 3 * SECOND + SECOND, MS, 64 << 10));
         assert!(given(bursts).is_empty());
         // Nor do calls become rare that never were for much.
         let little = calls(0, SECOND, 20 * MS, 16 << 10);

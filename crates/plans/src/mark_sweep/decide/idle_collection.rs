@@ -233,7 +233,13 @@ mod tests {
     /// Whatever it allocates and whenever it is idle, a program is collected at most twice as often, and once more.
     #[test]
     fn idle_time_at_most_doubles_the_number_of_collections() {
-        for (idle_each, survives) in [(MB, 0), (7 * MB, 0), (33 * MB, 0), (200 * MB, 0), (7 * MB, 1)] {
+        for (idle_each, survives) in [
+            (MB, 0),
+            (7 * MB, 0),
+            (33 * MB, 0),
+            (200 * MB, 0),
+            (7 * MB, 1),
+        ] {
             let mut collecting = Collecting::new();
             let (mut others, mut idle) = (0, 0);
             let (mut allocated, mut without, mut since_idle) = (0, 0, 0);

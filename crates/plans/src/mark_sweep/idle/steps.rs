@@ -59,7 +59,8 @@ impl Heap {
         if is_watched {
             return considers;
         }
-        if !are_rare || self.space.unused_bytes() < LEAST_WORTH {
+        let has_begun = self.idle.given.objects > 0;
+        if !are_rare || !has_begun && self.space.unused_bytes() < LEAST_WORTH {
             self.end_giving_back();
         } else if self.give_piece_back(LITTLE_ALLOCATED)
             && !considers
