@@ -233,6 +233,36 @@ fn with_survivors(kind: usize, survives: impl Fn(usize) -> bool) -> (Space, Vec<
     (space, live)
 }
 
+/// Objects of 480 bytes, of which no whole number fits into a page: what loses a part has no second word any more.
+#[test]
+fn what_is_left_of_a_dead_object_looks_like_none() {
+    const BYTES: usize = 480;
+    let mut space = Space::new(SweepMode::Lazy, false);
+    let cells: Vec<Address> = (0..64 * (BLOCK_BYTES / BYTES))
+        .map(|_| space.0.allocate_small(NORMAL, class_of(BYTES)).unwrap())
+        .collect();
+    cells.iter().for_each(|cell| fill(*cell, BYTES));
+    // One on the first page of each block, and one on the third.
+    let lives = |cell: &Address| [BYTES, 20 * BYTES].contains(&(cell.word() % BLOCK_BYTES));
+    let live: Vec<Address> = cells.iter().copied().filter(lives).collect();
+    assert_eq!(live.len(), 2 * 64);
+    space.collect(live.iter().copied());
+    give_all_back(&mut space);
+    assert_eq!(backed_small_bytes(&space), 64 * 2 * PAGE);
+    let (mut whole, mut begun) = (0, 0);
+    for cell in &cells {
+        // SAFETY: words of a block of the test's.
+        let (first, second) = unsafe { (cell.load(), cell.add(8).load()) };
+        whole += usize::from(is_whole(*cell, BYTES));
+        begun += usize::from(first != 0 && second == 0);
+        assert!(second == 0 || is_whole(*cell, BYTES), "{cell:?}");
+    }
+    // Two in each block begin on a page that stayed, and end on one that went.
+    assert_eq!((whole, begun), (64 * 15, 64 * 2));
+    assert!(live.iter().all(|cell| is_whole(*cell, BYTES)));
+    space.verify();
+}
+
 fn backed_small_bytes(space: &Space) -> usize {
     let bytes = space.0.small_frontier() as usize * BLOCK_BYTES;
     backed(space.0.layout.table.heap, bytes)

@@ -15,6 +15,8 @@ const MOST_BYTES: usize = 4 << 20;
 const MOST_LOOKS: usize = 4096;
 /// What it takes to look for pages between survivors, beside looking at a descriptor.
 const LOOKS_FOR_PAGES: usize = 4;
+/// Bytes of a word; the second of a debug object is never 0.
+const WORD: usize = size_of::<usize>();
 /// Pages of a block.
 const PAGES: usize = BLOCK_BYTES / LARGE_BYTES;
 
@@ -188,6 +190,7 @@ impl MarkSweep {
 
     fn give_pages_of(&self, index: BlockIndex) -> usize {
         let survived = self.pages_with_survivors(index);
+        let cell_bytes = self.block(index).bytes;
         let (mut page, mut given) = (0, 0);
         while page < PAGES {
             let first = page;
@@ -196,13 +199,25 @@ impl MarkSweep {
             }
             if page > first {
                 let bytes = (page - first) << LARGE_SHIFT;
-                let start = self.start(index).add(first << LARGE_SHIFT);
-                self.layout.release_dead(start, bytes);
+                let at = first << LARGE_SHIFT;
+                self.forget_header_before(index, at, cell_bytes);
+                self.layout.release_dead(self.start(index).add(at), bytes);
                 given += bytes;
             }
             page += 1;
         }
         given
+    }
+
+    /// The cell that begins before byte `at` of a block, and loses what lies behind, is dead. A stale word may find it until it is
+    /// swept: then it is no debug object, whose end would be missing.
+    fn forget_header_before(&self, index: BlockIndex, at: usize, cell_bytes: usize) {
+        let begins = at / cell_bytes * cell_bytes;
+        if begins < at {
+            // SAFETY: a cell has at least two words, which lie on one page. That page stays, and nobody uses the cell, whose block is
+            // nobody's; the lock is held.
+            unsafe { self.start(index).add(begins + WORD).store(0) };
+        }
     }
 
     /// The pages of a block that a marked object reaches, one bit for each.
