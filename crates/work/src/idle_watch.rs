@@ -233,6 +233,69 @@ mod models {
         });
     }
 
+    /// Two threads want a watcher, and the system refuses the first one: in the end there is one, and never two.
+    #[test]
+    fn there_is_one_watcher_though_two_threads_want_it_and_one_is_refused() {
+        check(|watched| {
+            let refuses = Arc::new(AtomicBool::new(true));
+            let want = {
+                let (watched, refuses) = (watched.clone(), refuses.clone());
+                move || {
+                    let watch = &watched.watch;
+                    if !watch.claim() {
+                        return false;
+                    }
+                    let is_refused = refuses.swap(false, Ordering::Relaxed);
+                    if is_refused {
+                        watch.abandon();
+                    }
+                    !is_refused
+                }
+            };
+            let other = thread::spawn(want.clone());
+            let made = want();
+            let others = other.join().unwrap();
+            assert!(!(made && others), "two watchers");
+            assert_eq!(made || others, !watched.watch.is_absent());
+            // Who finds none later makes it.
+            assert_eq!(want(), !made && !others);
+            assert!(!watched.watch.is_absent());
+        });
+    }
+
+    /// The whole life of a watcher: it rests as often as it sees nothing new, and ends when it is dismissed, at the latest when somebody
+    /// stirs it. Nobody waits for one that rests.
+    #[test]
+    fn a_watcher_that_was_dismissed_while_it_rests_ends() {
+        check(|watched| {
+            assert!(watched.watch.claim());
+            let watcher = {
+                let watched = watched.clone();
+                thread::spawn(move || {
+                    let mut seen = 0;
+                    while watched.watch.enter() {
+                        let before = seen;
+                        seen = watched.look(|done| {
+                            if done == before {
+                                watched.watch.begin_to_rest();
+                            }
+                        });
+                        watched.watch.leave();
+                        if seen == before {
+                            watched.watch.rest();
+                        }
+                    }
+                })
+            };
+            watched.work();
+            watched.watch.dismiss();
+            // SAFETY: the watcher stays outside, and nobody else looks.
+            watched.done.with_mut(|done| unsafe { *done += 1 });
+            watched.work();
+            watcher.join().unwrap();
+        });
+    }
+
     #[test]
     fn a_watcher_that_was_dismissed_is_met_inside_no_more() {
         check(|watched| {
