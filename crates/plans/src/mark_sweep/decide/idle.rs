@@ -23,8 +23,9 @@ const SHORT_PART: u64 = 8;
 /// Memory is short if threads wait for it in this part of the time, or if less than this part of what the heap holds is left.
 const WAITED_PART: u64 = 100;
 const LEFT_PART: usize = 4;
-/// A look is late if it comes after this many times as long as it was to come.
+/// A look is late if it comes after this many times as long as it was to come, or so much later than that.
 const LATE: u64 = 4;
+const LATE_NS: u64 = 10_000_000_000;
 /// An allocation rate has faded when it is this part of what it was.
 const FADED: usize = 16;
 
@@ -120,7 +121,7 @@ impl Watch {
     /// What to do, as a look finds the program.
     pub fn look(&mut self, look: &Look) -> Next {
         // What makes a look late is the time after which it was to come.
-        let late_ns = LATE * self.period_ns();
+        let late_ns = (LATE * self.period_ns()).min(self.period_ns() + LATE_NS);
         self.is_short = look.is_short;
         let again = Next::LookAfter(self.period_ns());
         let before = self.last.replace((look.now_ns, look.activity));
@@ -484,6 +485,13 @@ mod tests {
         assert_eq!(watch.look(&look(60 * SECOND)), again);
         assert_eq!(watch.look(&look(60 * SECOND + 600 * MS)), again);
         assert_eq!(watch.look(&look(61 * SECOND + 100 * MS)), Next::GiveBack);
+        // Nor if the time is as long as the stop.
+        let mut slow = Watch::new(60 * SECOND);
+        let again_later = Next::LookAfter(30 * SECOND);
+        for at in [0, 30, 90, 120] {
+            assert_eq!(slow.look(&look(at * SECOND)), again_later, "{at}");
+        }
+        assert_eq!(slow.look(&look(150 * SECOND)), Next::GiveBack);
         // A clock that goes back is taken for one that stands still.
         assert_eq!(watch.look(&look(SECOND)), Next::GiveBack);
         watch.begin_anew();
