@@ -216,7 +216,10 @@ fn idle_times_are_refused_with_what_is_accepted() {
          with TIME from 20ms to 1h, such as 1s"
     );
     assert!(refused("idle", "0s").contains("0ms is out of range; the nearest is 20ms;"));
-    assert!(refused("idle", "1d").contains("'1d' is not a time"));
+    for bad in ["1d", "-1", "soon"] {
+        let text = format!("option idle: '{bad}' is not a time");
+        assert!(refused("idle", bad).starts_with(&text), "{bad}");
+    }
     assert_eq!(list("idle=250ms").idle, Idle::After(Time(250)));
 }
 
