@@ -1,6 +1,8 @@
 /* Idle time (option idle): unused memory goes back to the system, without a stop, a signal, or a thread in a program that had none
  * of the collector's. The log tells. */
 #include "idle.h"
+#include <sys/epoll.h>
+#include <sys/select.h>
 
 /* ---- the watcher ---- */
 
@@ -42,6 +44,54 @@ static void unused_memory_goes_back_and_nobody_is_stopped(void)
     wait_until_given_back(NOTHING, so_far + unused_bytes());
     make_cells();
     check_alive();
+    end_idle();
+}
+
+/* ---- a program of one thread ---- */
+
+enum { WAIT_MS = 100 };
+
+/* Each of these calls ends with EINTR after a signal, whatever SA_RESTART says. */
+static void wait_in_each_call(int file, int events)
+{
+    struct pollfd fd = {.fd = file, .events = POLLIN};
+    struct timespec time = {0, WAIT_MS * 1000000L}, left = {7, 7};
+    struct timeval limit = {0, WAIT_MS * 1000L};
+    struct epoll_event event;
+    fd_set files;
+    sigset_t signals;
+    CHECK_EQ(poll(&fd, 1, WAIT_MS), 0);
+    FD_ZERO(&files);
+    FD_SET(file, &files);
+    CHECK_EQ(select(file + 1, &files, NULL, NULL, &limit), 0);
+    CHECK_EQ(epoll_wait(events, &event, 1, WAIT_MS), 0);
+    CHECK_EQ(nanosleep(&time, &left), 0);
+    CHECK_EQ(left.tv_sec, 7);
+    CHECK_EQ(clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL), 0);
+    CHECK_EQ(usleep(WAIT_MS * 1000), 0);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    CHECK_EQ(sigtimedwait(&signals, NULL, &time), -1);
+    CHECK_EQ(errno, EAGAIN);
+}
+
+/* There is garbage at first, and then unused memory. */
+static void calls_that_wait_return_what_they_return_under_stock(void)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int files[2], events = epoll_create1(0);
+    REQUIRE(events >= 0 && pipe(files) == 0);
+    REQUIRE(epoll_ctl(events, EPOLL_CTL_ADD, files[0], &event) == 0);
+    start_idle("idle=20ms,markers=2");
+    make_cells();
+    if (on_gleaner())
+        make_watcher();
+    memset(kept, 0, sizeof kept);
+    wait_in_each_call(files[0], events);
+    drop_cells();
+    wait_in_each_call(files[0], events);
+    if (on_gleaner())
+        wait_until_given_back(NOTHING, unused_bytes());
     end_idle();
 }
 
@@ -117,11 +167,18 @@ static void the_end_of_the_process_is_told(void)
     end_idle();
 }
 
-/* The watcher cannot be started at first: the helper comes, and later the watcher. */
+/* The watcher cannot be started at first: the helper comes, and the watcher behind a later collection. */
 static void a_watcher_that_is_refused_comes_later(void)
 {
-    start_idle("idle=50ms,markers=2,fault=start-worker@2");
+    start_idle("idle=50ms,markers=2,initial-heap=64m,fault=start-worker@2");
     make_cells();
+    while (!has_thread("gleaner-mark-1"))
+        GC_gcollect();
+    for (int i = 0; i < 4; i++)
+        churn(64 << 10, 40);
+    /* Threads are not asked for at each call. */
+    if (!under_stress())
+        CHECK_EQ(has_thread("gleaner-idle-1"), 0);
     make_watcher();
     drop_cells();
     wait_until_given_back(NOTHING, unused_bytes());
@@ -193,7 +250,8 @@ static void starts_with_the_option(void)
 
 static void bad_times_are_refused(void)
 {
-    static const char *bad[] = {"idle=0", "idle=1", "idle=0s", "idle=2h", "idle=-1s", "idle=on", "idle=collect@0"};
+    static const char *bad[] = {"idle=0",   "idle=1",  "idle=-1",   "idle=0s",       "idle=2h",
+                                "idle=-1s", "idle=on", "idle=soon", "idle=collect@0"};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
         static char text[2000];
         option = bad[i];
@@ -205,6 +263,7 @@ static void bad_times_are_refused(void)
 
 MAIN_BEGIN
     RUN_GLEANER(unused_memory_goes_back_and_nobody_is_stopped);
+    RUN(calls_that_wait_return_what_they_return_under_stock);
     RUN_GLEANER(a_child_has_a_watcher_of_its_own);
     RUN_GLEANER(forks_meet_the_watcher);
     RUN_GLEANER(the_end_of_the_process_is_told);

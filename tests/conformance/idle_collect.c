@@ -181,6 +181,55 @@ static void a_forked_child_is_collected(void)
     end_idle();
 }
 
+/* Forks while the watcher collects. */
+static void forks_meet_collections(void)
+{
+    start_idle("idle=collect@20ms,markers=2");
+    for (int i = 0; i < (under_stress() ? 3 : 20); i++) {
+        make_cells();
+        drop_without_collecting();
+        usleep(20000 + 500 * i);
+        pid_t child = fork();
+        if (child == 0) {
+            make_cells();
+            collect();
+            exit(0);
+        }
+        int status = 1;
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK_EQ(status, 0);
+    }
+    drop_until_collected(NOTHING);
+    check_alive();
+    end_idle();
+}
+
+/* The watcher does not wait for it, and gives the lock back. */
+static void a_thread_that_blocks_the_signal_holds_nobody_up(void)
+{
+    sigset_t all, pending;
+    start_idle("idle=collect@20ms,markers=1");
+    sigfillset(&all);
+    REQUIRE(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, NULL, 8) == 0);
+    do {
+        make_cells();
+        drop_without_collecting();
+        usleep(100000);
+        sigpending(&pending);
+    } while (!sigismember(&pending, GC_get_suspend_signal()));
+    make_cells();
+    collect();
+    CHECK_EQ(kept[0][0], 1);
+    CHECK_EQ(collections_for(NOTHING), 0);
+    REQUIRE(syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &all, NULL, 8) == 0);
+    /* What was given up counts as a collection in vain. */
+    GC_gcollect();
+    GC_gcollect();
+    drop_until_collected(NOTHING);
+    check_alive();
+    end_idle();
+}
+
 /* Where calls become rare, one of them collects. */
 static void calls_that_become_rare_collect(void)
 {
@@ -337,6 +386,8 @@ MAIN_BEGIN
     RUN_GLEANER(one_thread_in_a_blocking_region_is_collected);
     RUN_GLEANER(one_thread_is_collected_if_asked_for);
     RUN_GLEANER(a_forked_child_is_collected);
+    RUN_GLEANER(forks_meet_collections);
+    RUN_GLEANER(a_thread_that_blocks_the_signal_holds_nobody_up);
     RUN_GLEANER(calls_that_become_rare_collect);
     RUN_GLEANER(a_program_with_a_callback_is_collected_by_its_next_call);
     RUN_GLEANER(a_program_with_other_roots_is_collected_by_its_next_call);

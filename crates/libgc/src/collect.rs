@@ -194,12 +194,14 @@ fn collect_below(started: Started, order: Order, frame: Address, leader: Leader)
             Leader::Program => CALLBACKS.has_roots.get(),
             Leader::Watcher => None,
         };
-        let mut libraries = if known {
-            LibraryList::empty()
-        } else {
-            read_libraries(chosen)
+        let read = match known {
+            true => Some(LibraryList::empty()),
+            false => read_libraries(chosen, leader),
         };
-        make_helpers();
+        let Some(mut libraries) = read else {
+            return false;
+        };
+        make_helpers(leader);
         let Some(mut heap) = lock_for(started, leader) else {
             return false;
         };
@@ -274,11 +276,11 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
 }
 
 /// Helper threads are made when the heap first is large enough to use them; pthread_create may call malloc.
-fn make_helpers() {
+fn make_helpers(leader: Leader) {
     // The number is a hint: read without the lock.
     let wanted = view().map_or(1, HeapView::workers);
     if CREW.helpers() + 1 < wanted {
-        through_gate(|| {
+        through_gate_as(leader, || {
             CREW.ensure_helpers(wanted - 1, &mut |index| {
                 let argument = ptr::without_provenance_mut(index);
                 threads::spawn(Role::Marker, Placement::Anywhere, help, argument)
@@ -287,6 +289,19 @@ fn make_helpers() {
             })
         });
     }
+}
+
+/// As [`through_gate`]. The watcher does not wait at the gate: who has closed it waits for the allocator lock, perhaps for that of a
+/// thread that ends the process and waits for the watcher.
+fn through_gate_as<R>(leader: Leader, body: impl FnOnce() -> R) -> Option<R> {
+    if leader == Leader::Program {
+        return Some(through_gate(body));
+    }
+    LOADER_GATE.try_enter().then(|| {
+        let result = body();
+        LOADER_GATE.leave();
+        result
+    })
 }
 
 /// Runs what takes locks of the loader or of the C library, while nobody forks or holds this thread up: they would stay
@@ -321,14 +336,15 @@ fn chooser(chosen: Option<HasRootsFn>) -> usize {
 /// Reads the list of libraries for the first time, so that the first collection, too, comes when it pays beside the roots that
 /// it will scan. Without them a small program would collect before its runtime has initialised what its callbacks use.
 pub fn expect_roots() {
-    let mut libraries = read_libraries(CALLBACKS.has_roots.get());
-    with_heap(|heap| heap.expect_roots(&mut libraries));
+    if let Some(mut libraries) = read_libraries(CALLBACKS.has_roots.get(), Leader::Program) {
+        with_heap(|heap| heap.expect_roots(&mut libraries));
+    }
 }
 
-/// The list of libraries, as far as the client's callback chooses them.
-fn read_libraries(chosen: Option<HasRootsFn>) -> LibraryList {
+/// The list of libraries, as far as the client's callback chooses them. Nothing where the leader would have to wait.
+fn read_libraries(chosen: Option<HasRootsFn>, leader: Leader) -> Option<LibraryList> {
     let all = GC_no_dls.get() == 0;
-    through_gate(|| {
+    through_gate_as(leader, || {
         LibraryList::read(chooser(chosen), |segment| {
             !is_own(segment) && all && is_wanted(segment, chosen)
         })
@@ -453,7 +469,9 @@ impl Client for Door {
 
     fn wants_to_stop(&self, heap: &mut Heap) -> bool {
         // Variables of the client's may have changed up to the stop.
-        if BESIDE.load(Ordering::Relaxed) && who::runs_client_code(heap, has_other_roots()) {
+        if BESIDE.load(Ordering::Relaxed)
+            && (!who::is_collected_by_itself() || who::runs_client_code(heap, has_other_roots()))
+        {
             return true;
         }
         if !OBEYS_STOP.load(Ordering::Relaxed) {
@@ -482,6 +500,10 @@ impl Client for Door {
             // SAFETY: the client's function, called with the new size in the stopped world, as libgc does.
             lend(heap, || unsafe { resized(capacity) });
         }
+    }
+
+    fn waits_for_threads(&self) -> bool {
+        !BESIDE.load(Ordering::Relaxed)
     }
 
     fn cannot_stop(&self, refused: Refused) -> ! {

@@ -451,6 +451,58 @@ fn lost_signals_are_sent_again() {
     door.leave(own);
 }
 
+/// Whether the handler below does nothing.
+static IS_DEAF: AtomicBool = AtomicBool::new(true);
+
+extern "C" fn suspend_unless_deaf(
+    signal: c_int,
+    information: *mut Information,
+    context: *mut c_void,
+) {
+    if !IS_DEAF.load(Ordering::Relaxed) {
+        on_suspend(signal, information, context);
+    }
+}
+
+/// A stop that nobody needs is given up where a thread cannot be told, or does not answer: the world goes on.
+#[test]
+fn a_stop_that_nobody_needs_is_given_up() {
+    const REAL_TIME: c_int = 41;
+    let door = Door::new();
+    assert!(signals::install_suspend_handler(
+        REAL_TIME,
+        suspend_unless_deaf
+    ));
+    let own = door.register();
+    let (thread, work) = start_worker(door, move |work| {
+        signals::unblock(REAL_TIME);
+        spin(door, work);
+    });
+    door.lock.lock();
+    // SAFETY: the lock is held until the world goes on.
+    let try_stop = |signal| unsafe { signal::try_stop_world(&door.world, door.mutators(), signal) };
+    for signal in [1000, REAL_TIME] {
+        assert!(try_stop(signal).is_none() && !door.world.is_stopped());
+        let before = work.load(Ordering::Relaxed);
+        while work.load(Ordering::Relaxed) == before {
+            threads::yield_now();
+        }
+    }
+    IS_DEAF.store(false, Ordering::Relaxed);
+    // On a machine that is busy an answer may come too late.
+    let stopped = loop {
+        if let Some(stopped) = try_stop(REAL_TIME) {
+            break stopped;
+        }
+    };
+    assert!(door.world.is_stopped());
+    resume_world(&door.world, stopped);
+    door.lock.unlock();
+    door.over.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    door.leave(own);
+}
+
 /// The number of the one registered thread that is not the calling one.
 fn door_thread(door: &Door, own: *mut Mutator) -> threads::ThreadId {
     door.lock.lock();

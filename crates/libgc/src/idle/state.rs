@@ -68,7 +68,8 @@ pub fn note_watcher() {
 
 /// The process ends: from now on the lock is free unless a thread of the program's has it.
 pub fn end() {
-    if !WATCH.is_absent() && OWNER.load(Ordering::Relaxed) == threads::current_process() {
+    // One that comes later ends at once.
+    if WATCH.is_absent() || OWNER.load(Ordering::Relaxed) == threads::current_process() {
         WATCH.dismiss();
     }
 }

@@ -6,6 +6,7 @@
 
 use core::ffi::c_void;
 use core::ptr;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use gleaner_os::threads::{self, Placement, Role, Thread};
 use gleaner_plans::mark_sweep::Heap;
@@ -17,11 +18,14 @@ use super::who::Who;
 use crate::collect::{self, through_gate};
 use crate::state::{CREW, Started, started, view};
 
+/// How many collections there had been when the system last refused the thread; `u64::MAX`: it has not. Relaxed: a hint.
+static REFUSED_AT: AtomicU64 = AtomicU64::new(u64::MAX);
+
 /// The time between two pieces.
 const BETWEEN_PIECES_NS: u64 = 200_000;
 
-/// Makes the watcher, if one is wanted and there is another thread of ours, or the option asks to collect a heap of this size. Where the system refuses, calls go on looking, and
-/// the next one tries again. Without the lock.
+/// Makes the watcher, if one is wanted and there is another thread of ours, or the option asks to collect a heap of this size. Where
+/// the system refuses, calls go on looking, and one behind the next collection tries again. Without the lock.
 #[inline]
 pub fn ensure() {
     if after_ns().is_some() && WATCH.is_absent() {
@@ -30,16 +34,21 @@ pub fn ensure() {
 }
 
 fn make_if_wanted() {
-    let used = || view().map_or(0, |view| view.space().used_bytes());
-    let is_wanted = CREW.helpers() > 0 || state::asks_to_collect() && used() >= LEAST_USED;
-    if is_wanted && WATCH.claim() {
+    let Some(view) = view() else { return };
+    let is_large = || view.space().used_bytes() >= LEAST_USED;
+    let is_wanted = CREW.helpers() > 0 || state::asks_to_collect() && is_large();
+    let was_refused = REFUSED_AT.load(Ordering::Relaxed) == view.collections();
+    if is_wanted && !was_refused && WATCH.claim() {
         note_watcher();
         let made = through_gate(|| {
             threads::spawn(Role::Watcher, Placement::Anywhere, watch, ptr::null_mut())
         });
         match made {
             Some(thread) => Thread::detach(thread),
-            None => WATCH.abandon(),
+            None => {
+                REFUSED_AT.store(view.collections(), Ordering::Relaxed);
+                WATCH.abandon();
+            }
         }
     }
 }

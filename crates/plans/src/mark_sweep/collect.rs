@@ -55,7 +55,9 @@ impl Heap {
     pub fn collect(&mut self, mut request: Request<'_>, client: &dyn Client) -> Outcome {
         let mut record = self.begin(&mut request, client);
         let started = clock::monotonic_ns();
-        let mut world = self.stop(&mut record, client);
+        let Some(mut world) = self.stop(&mut record, client) else {
+            return self.give_stop_up(&mut record, client);
+        };
         let outcome = self.collect_stopped(&mut record, &mut world, (&request, started), client);
         self.space.stage = match outcome {
             Outcome::Done => Stage::Marked,
@@ -73,13 +75,25 @@ impl Heap {
                 self.note_collection();
             }
             Outcome::Begun => drop(self.count_stop(&record, started, stopped)),
-            Outcome::Abandoned | Outcome::LibrariesChanged => {}
+            Outcome::Abandoned => self.note_abandoned(),
+            Outcome::LibrariesChanged => {}
         }
         // Where blocks are reclaimed, not before: until then the blocks of such a thread's free cells must stay owned.
         self.forget_gone_threads();
         self.publish(&record);
         self.end(outcome, client);
         outcome
+    }
+
+    /// A thread did not stop, and nobody waits for it: those that did go on, and nothing was done.
+    #[cold]
+    fn give_stop_up(&mut self, record: &mut Record, client: &dyn Client) -> Outcome {
+        record.step(Phase::ResumeWorld, |_| {});
+        self.note_abandoned();
+        self.forget_gone_threads();
+        self.publish(record);
+        self.end(Outcome::Abandoned, client);
+        Outcome::Abandoned
     }
 
     /// What comes before the stop.
@@ -218,19 +232,24 @@ impl Heap {
         self.engine.release_stacks();
     }
 
-    fn stop(&mut self, record: &mut Record, client: &dyn Client) -> WorldStopped<'static> {
+    /// Stops the world; nothing if the client waits for no thread, and one does not stop.
+    fn stop(&mut self, record: &mut Record, client: &dyn Client) -> Option<WorldStopped<'static>> {
         client.moment(self, Moment::PreStopWorld);
         self.note_stop();
         let world = record.step(Phase::StopWorld, |event| {
             let signal = self.settings.suspend_signal;
             event.objects = self.mutators.count() as u64;
+            if !client.waits_for_threads() {
+                // SAFETY: who has the heap to change holds the allocator lock, until after `resume`.
+                return unsafe { signal::try_stop_world(self.world, &self.mutators, signal) };
+            }
             // SAFETY: who has the heap to change holds the allocator lock, until after `resume`.
-            unsafe { signal::stop_world(self.world, &self.mutators, signal) }
-                .unwrap_or_else(|refused| client.cannot_stop(refused))
-        });
+            let stopped = unsafe { signal::stop_world(self.world, &self.mutators, signal) };
+            Some(stopped.unwrap_or_else(|refused| client.cannot_stop(refused)))
+        })?;
         client.moment(self, Moment::PostStopWorld);
         self.tell_of_threads(Moment::ThreadSuspended, client);
-        world
+        Some(world)
     }
 
     fn resume(&mut self, record: &mut Record, world: WorldStopped<'_>, client: &dyn Client) {

@@ -51,6 +51,11 @@ pub trait Client {
     fn describe(&self, object: &MarkedObject, out: &mut dyn core::fmt::Write) -> bool;
     /// Tells the client that the heap's size changed.
     fn heap_resized(&self, heap: &mut Heap, capacity: usize);
+    /// Whether a stop waits for threads however long they take. If not, a stop is given up where one does not answer, and nothing is
+    /// collected.
+    fn waits_for_threads(&self) -> bool {
+        true
+    }
     /// A thread cannot be stopped: the system refused the signal, with this error number. Ends the process.
     fn cannot_stop(&self, refused: signal::Refused) -> !;
 }

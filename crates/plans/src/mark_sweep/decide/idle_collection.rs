@@ -95,6 +95,23 @@ impl Collecting {
         self.called_for = Some(used);
     }
 
+    /// A collection was abandoned. If it was the one that was called for, it counts as one that brought nothing.
+    pub fn note_abandoned(&mut self, now_ns: u64) {
+        if self.called_for.take().is_some() {
+            self.note_end(now_ns, false);
+        }
+    }
+
+    /// A collection in idle time is over; whether it brought enough.
+    fn note_end(&mut self, now_ns: u64, is_fruitful: bool) {
+        self.fruitless = match is_fruitful {
+            true => 0,
+            false => (self.fruitless + 1).min(MOST_DOUBLED),
+        };
+        self.others = 0;
+        self.ended_ns = now_ns;
+    }
+
     /// A collection has left `used` bytes in use, of which `live` live; whether it was one in idle time.
     pub fn note(&mut self, now_ns: u64, used: usize, live: usize) -> bool {
         let Some(before) = self.called_for.take() else {
@@ -103,12 +120,10 @@ impl Collecting {
             return false;
         };
         let freed = before.saturating_sub(used);
-        self.fruitless = match freed >= (before / FRUITFUL_PART).max(FRUITFUL_BYTES) {
-            true => 0,
-            false => (self.fruitless + 1).min(MOST_DOUBLED),
-        };
-        self.others = 0;
-        self.ended_ns = now_ns;
+        self.note_end(
+            now_ns,
+            freed >= (before / FRUITFUL_PART).max(FRUITFUL_BYTES),
+        );
         self.peak = live;
         true
     }
@@ -227,6 +242,21 @@ mod tests {
         (0..64).for_each(|_| _ = collecting.note(0, 100 * MB, 100 * MB));
         collected(&mut collecting, 13 * MB);
         assert!(!collecting.note(0, 100 * MB, 100 * MB));
+        assert!(collecting.pays(&COLLECTED));
+    }
+
+    #[test]
+    fn one_that_was_abandoned_counts_as_one_in_vain() {
+        let mut collecting = Collecting::new();
+        collecting.note_abandoned(SECOND);
+        assert!(collecting.pays(&COLLECTED), "none was called for");
+        collecting.call_for(100 * MB);
+        collecting.note_abandoned(SECOND);
+        // The next is no longer the one that was called for, and two are needed.
+        for _ in 0..2 {
+            assert!(!collecting.pays(&COLLECTED));
+            assert!(!collecting.note(2 * SECOND, 100 * MB, 100 * MB));
+        }
         assert!(collecting.pays(&COLLECTED));
     }
 

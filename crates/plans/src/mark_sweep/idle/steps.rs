@@ -132,6 +132,11 @@ impl Heap {
         self.totals.idle_collections += u64::from(self.idle.collecting.note(now, used, live));
     }
 
+    /// A collection was abandoned.
+    pub(crate) fn note_abandoned(&mut self) {
+        self.idle.collecting.note_abandoned(clock::monotonic_ns());
+    }
+
     /// For the thread that watches: it has collected, and the idle time goes on.
     pub fn go_on_watching(&self, watch: &mut Watch) {
         watch.note_collected(clock::monotonic_ns(), self.view().activity());

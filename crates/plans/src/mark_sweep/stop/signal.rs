@@ -30,6 +30,8 @@ use crate::mark_sweep::mutator::{Mutator, Mutators};
 const RESEND_AFTER_NS: u64 = 100_000_000;
 /// How many times signals seem lost before threads that do not stop are named, once in a stop: some seconds.
 const TELL_AFTER: u32 = 30;
+/// How many times they seem lost before a stop that nobody needs is given up: half a second.
+const GIVE_UP_AFTER: u32 = 5;
 /// How often a stop looks at most whether threads have left sections of the client's, and its sleep in between.
 const LOOKS: u32 = 10_000;
 const BETWEEN_LOOKS_NS: u64 = 20_000;
@@ -103,6 +105,44 @@ pub unsafe fn stop_world<'a>(
     mutators: &Mutators,
     signal: c_int,
 ) -> Result<WorldStopped<'a>, Refused> {
+    loop {
+        // SAFETY: as asked of the caller.
+        if let Some(stopped) = unsafe { attempt(world, mutators, signal, u32::MAX) }? {
+            return Ok(stopped);
+        }
+    }
+}
+
+/// As [`stop_world`], for a collection that nobody waits for: if a thread cannot be stopped, or does not answer for half a second,
+/// the stop is given up and every thread goes on. A thread that blocks the signal gets it later, and does nothing then.
+///
+/// # Safety
+/// As for [`stop_world`].
+pub unsafe fn try_stop_world<'a>(
+    world: &'a World,
+    mutators: &Mutators,
+    signal: c_int,
+) -> Option<WorldStopped<'a>> {
+    // SAFETY: as asked of the caller.
+    match unsafe { attempt(world, mutators, signal, GIVE_UP_AFTER) } {
+        Ok(stopped) => stopped,
+        Err(_) => {
+            world.resume();
+            None
+        }
+    }
+}
+
+/// Stops the world, unless signals seem lost `most_losses` times: then it goes on.
+///
+/// # Safety
+/// As for [`stop_world`].
+unsafe fn attempt<'a>(
+    world: &'a World,
+    mutators: &Mutators,
+    signal: c_int,
+    most_losses: u32,
+) -> Result<Option<WorldStopped<'a>>, Refused> {
     STRAY.store(0, Ordering::Relaxed);
     let_threads_leave(mutators);
     let own = Mutator::current();
@@ -119,7 +159,7 @@ pub unsafe fn stop_world<'a>(
         if !any_running(world, mutators, epoch) {
             // SAFETY: each registered thread waits at its station, is blocked, or is the calling one, until the world is
             // resumed; others need the allocator lock, which the caller holds, to become registered.
-            return Ok(unsafe { WorldStopped::begin() });
+            return Ok(Some(unsafe { WorldStopped::begin() }));
         }
         world.sleep(ticket, RESEND_AFTER_NS);
         // A signal of the program's ends a sleep early.
@@ -129,6 +169,10 @@ pub unsafe fn stop_world<'a>(
         } else if now - quiet_since >= RESEND_AFTER_NS {
             quiet_since = now;
             losses += 1;
+            if losses >= most_losses {
+                world.resume();
+                return Ok(None);
+            }
             if losses == TELL_AFTER {
                 tell_of_running(world, mutators, signal, epoch);
             }
