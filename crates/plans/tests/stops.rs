@@ -467,7 +467,7 @@ extern "C" fn suspend_unless_deaf(
 /// A stop that nobody needs is given up where a thread cannot be told, or does not answer: the world goes on.
 #[test]
 fn a_stop_that_nobody_needs_is_given_up() {
-    const REAL_TIME: c_int = 41;
+    const REAL_TIME: c_int = 42;
     let door = Door::new();
     assert!(signals::install_suspend_handler(
         REAL_TIME,
