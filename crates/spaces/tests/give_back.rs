@@ -268,9 +268,12 @@ fn backed_small_bytes(space: &Space) -> usize {
     backed(space.0.layout.table.heap, bytes)
 }
 
+/// Whether a cell survives that begins at this byte of its block.
+type Survives = fn(usize) -> bool;
+
 #[test]
 fn pages_between_survivors_go_once_after_each_collection() {
-    let cases: [(fn(usize) -> bool, usize); 4] = [
+    let cases: [(Survives, usize); 4] = [
         (|at| at < PAGE, 1),
         // The last bytes of one page and the first of the next.
         (|at| at == 2 * PAGE - 512 || at == 2 * PAGE, 2),
