@@ -1,6 +1,6 @@
 //! How long threads have waited for memory: in the process's own control group (version 2), or on the whole machine.
 //!
-//! The file that says so is opened once, while the process may still open files ([`crate::kept_file`]). Kernels before 4.20, or built
+//! The file that says so is opened once, while the process may still open files (`kept_file`). Kernels before 4.20, or built
 //! without `CONFIG_PSI`, do not say.
 //!
 //! No allocation, no lock; any state of the world.
