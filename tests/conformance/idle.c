@@ -176,7 +176,8 @@ static void a_watcher_that_is_refused_comes_later(void)
         GC_gcollect();
     for (int i = 0; i < 4; i++)
         churn(64 << 10, 40);
-    /* Threads are not asked for at each call. */
+    /* Threads are not asked for at each call. One that comes needs a moment to name itself. */
+    usleep(100000);
     if (!under_stress())
         CHECK_EQ(has_thread("gleaner-idle-1"), 0);
     make_watcher();
