@@ -64,7 +64,10 @@ static void *holds_in_register(void *arg)
     void *seen;
     __asm__ volatile(
         "movq %[size], %%rdi\n\t"
+        "movq %%rsp, %%r13\n\t"
+        "andq $-16, %%rsp\n\t"
         "call *%[alloc]\n\t"
+        "movq %%r13, %%rsp\n\t"
         "movq %%rax, %%r12\n\t"
         "movq %%r12, %%rdi\n\t"
         "notq %%rdi\n\t"
@@ -82,7 +85,7 @@ static void *holds_in_register(void *arg)
         : [seen] "=m"(seen), [ready] "+m"(register_ready),
           [hidden] "=m"(hidden_in_thread[0])
         : [size] "i"(48), [alloc] "b"(&GC_malloc), [stop] "m"(register_stop)
-        : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
+        : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
           "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",
           "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
           "xmm14", "xmm15");
