@@ -1171,16 +1171,17 @@ gleaner_value gleaner_ephemeron_key(const gleaner_ephemeron *ephemeron);
 gleaner_value gleaner_ephemeron_value(const gleaner_ephemeron *ephemeron);
 void gleaner_ephemeron_free(gleaner_ephemeron *ephemeron);
 
-/* A finalizer is an object of the heap, with a value that it keeps. There may be
-   any number of them, also several for one object, and a scavenge does not look
-   at old ones. gleaner_next_finalizer hands it out once, when nothing else refers
-   to the object any more: with the object alive again if the finalizer revives
-   it; else with 0, as a weak reference that is queued when it is cleared. A value
-   that refers to the object keeps it for ever.
+/* A finalizer has a value that it keeps. An object may have several. A heap has
+   room for a finalizer for each 32 bytes of its limit, and a scavenge does not
+   look at old ones. gleaner_next_finalizer hands it out once, when nothing else
+   refers to the object any more: with the object alive again if the finalizer
+   revives it; else with 0, as a weak reference that is queued when it is cleared.
+   A value that refers to the object keeps it for ever.
 
    gleaner_finalizer_new allocates, so it may collect, and other references have
-   to be in roots. `order` is 0 to 7. The answer is NULL when the heap is full.
-   Keep it only to take it back. */
+   to be in roots. `order` is 0 to 7. The answer is NULL when the heap is full,
+   and else an object that the heap does not keep. Keep it only to take the
+   finalizer back. */
 void *gleaner_finalizer_new(gleaner_mutator *mutator, void *object,
                             gleaner_value value, uint32_t order, bool revives);
 /* The finalizer is not handed out, and keeps nothing. False if it was handed out

@@ -1,4 +1,4 @@
-//! Finalizers that are objects: made, taken back, and handed out in order.
+//! Finalizers: made, taken back, and handed out in order. What a program has of one is an object.
 
 use gleaner_mem::Address;
 use gleaner_mem::slot::Value;
@@ -50,9 +50,12 @@ impl Heap {
 }
 
 impl<'s> Scope<'s> {
-    /// Makes a finalizer, which is an object: when nothing else refers to `object` any more, [`Scope::next_finalizer`]
-    /// hands out the object and `value` once. The heap keeps the finalizer and the value until then. A value that refers
-    /// to the object keeps it for ever. An object may have several finalizers.
+    /// Makes a finalizer: when nothing refers to `object` any more, [`Scope::next_finalizer`] hands out the object and
+    /// `value` once. The heap keeps the value until then. A value that refers to the object keeps it for ever. An object may
+    /// have several finalizers.
+    ///
+    /// The answer is an object by which the finalizer can be taken back; a program that never does so may drop it. Of
+    /// finalizers that were not handed out or taken back yet, a heap has one at most for each 32 bytes of its limit.
     pub fn finalizer(
         &mut self,
         object: Local<'_, impl Holds>,

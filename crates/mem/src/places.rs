@@ -211,14 +211,13 @@ fn reference_in_head(record: &Record, index: usize) -> Option<Place> {
     Some(Place::Field(*offset as usize))
 }
 
-/// Where slot `index` of an object with weak slots is, in the order in which they lie; none has a place if the type is
-/// sealed.
+/// Where slot `index` of an object with weak slots is, in the order in which they lie.
 ///
 /// # Safety
 /// An object of the record's type lies at `object`.
 #[inline(never)]
 unsafe fn reference_among_weak(record: &Record, object: Address, index: usize) -> Option<Place> {
-    let parts = record.weak().filter(|parts| !parts.is_sealed)?;
+    let parts = record.weak()?;
     let (head, element) = (&parts.head.all, &parts.element.all);
     if let Some(&offset) = head.get(index) {
         return Some(Place::Field(offset as usize));

@@ -359,17 +359,12 @@ impl TypeTable {
         self.add(describe(shape, slot_bytes)?)
     }
 
-    /// As [`TypeTable::register`], for a type of [`Shape::Weak`] whose slots are the heap's own: no index leads to one
-    /// ([`places`](crate::places)).
-    pub fn register_sealed(
-        &self,
-        shape: Shape<'_>,
-        slot_bytes: usize,
-    ) -> Result<TypeId, TypeError> {
-        let mut described = describe(shape, slot_bytes)?;
-        if let Some(More::Weak(parts)) = &mut described.more {
-            parts.is_sealed = true;
-        }
+    /// As [`TypeTable::register`], for structures of `bytes` bytes without references in which no index leads to anything
+    /// ([`places`](crate::places)): what they hold is the heap's own.
+    pub fn register_sealed(&self, bytes: usize) -> Result<TypeId, TypeError> {
+        let references = &[];
+        let mut described = describe(Shape::Structure { bytes, references }, size_of::<usize>())?;
+        described.record.rest = described.record.bytes;
         self.add(described)
     }
 

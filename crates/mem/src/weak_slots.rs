@@ -105,8 +105,6 @@ impl Part {
 pub(crate) struct WeakParts {
     pub(crate) head: Part,
     pub(crate) element: Part,
-    /// Whether no index leads to a slot.
-    pub(crate) is_sealed: bool,
 }
 
 impl WeakParts {
@@ -120,7 +118,6 @@ impl WeakParts {
         Ok(WeakParts {
             head: Part::new(head, within, slot)?,
             element: Part::new(slots, 0..element, slot)?,
-            is_sealed: false,
         })
     }
 

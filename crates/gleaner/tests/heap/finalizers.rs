@@ -1,6 +1,7 @@
 //! Finalizers: they keep values, are handed out in order, are taken back, announce that they are ready, and
-//! old ones cost a scavenge nothing.
+//! old ones cost a scavenge nothing. Several workers go through many.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -257,14 +258,14 @@ fn the_types_of_the_heap_stay() {
     let of = heap.structure(NODE).unwrap();
     let mut mutator = heap.attach().unwrap();
     let single = mutator.scope(|scope| {
-        forget(scope, of, 1, 0, true);
         let object = node(scope, of, 2);
+        let finalizer = scope.finalizer(object, object, Finalizing::default());
+        let finalizer = scope.handle(finalizer.unwrap()).unwrap();
         let ephemeron = scope.ephemeron(object, object).unwrap();
-        (scope.weak(object).unwrap(), ephemeron)
+        (scope.weak(object).unwrap(), ephemeron, finalizer)
     });
     let census = mutator.census();
     drop(single);
-    mutator.scope(|scope| assert_eq!(handed_out(scope), [1]));
     for name in ["finalizer", "weak reference", "ephemeron"] {
         let counted = census.iter().find(|count| count.name == name);
         let counted = counted.unwrap_or_else(|| panic!("there is a {name}"));
@@ -340,16 +341,182 @@ fn a_weak_reference_that_is_cleared_is_queued_with_its_value() {
     }
 }
 
-/// What a finalizer is lies in its slots, so a program does not reach them by number.
+/// The usual way to cancel: an object knows its finalizer, which no other root leads to.
 #[test]
-#[should_panic(expected = "reference 2 of an object that has weak slots")]
-fn slots_of_finalizers_are_the_heaps_own() {
+fn an_object_that_comes_back_may_take_back_another_finalizer_of_its_own() {
+    for setup in SETUPS {
+        for everything in [false, true] {
+            let heap = heap(setup);
+            let of = heap.structure(NODE).unwrap();
+            heap.attach().unwrap().scope(|scope| {
+                scope.nested(|scope| {
+                    let (object, nothing) = (node(scope, of, 1), scope.null());
+                    for order in [5, 2] {
+                        let finalizing = Finalizing {
+                            order,
+                            revives: true,
+                        };
+                        let finalizer = scope.finalizer(object, nothing, finalizing).unwrap();
+                        if order == 5 {
+                            scope.set(object, 0, finalizer).unwrap();
+                        }
+                    }
+                });
+                scope.collect(everything);
+                assert_eq!(heap.ready_finalizers(), 2);
+                scope.collect(!everything);
+                let object = scope.next_finalizer().unwrap().object;
+                let other = scope.get(object, 0);
+                assert!(scope.take_back(other), "{setup:?}");
+                assert!(!scope.take_back(other));
+                assert_eq!(heap.ready_finalizers(), 0);
+                assert!(scope.next_finalizer().is_none());
+            });
+        }
+    }
+}
+
+/// Many segments of the table, in which some wait, some become ready and some are taken back; four workers go through them
+/// and move them, in scavenges and in collections of everything, while the program hands out a part.
+#[test]
+fn several_workers_keep_the_order_of_many_segments() {
+    for setup in SETUPS {
+        let heap = checked_under(setup, 64 << 20)
+            .young(4 << 20)
+            .workers(4)
+            .build()
+            .unwrap();
+        let of = heap.structure(NODE).unwrap();
+        let array = heap.reference_array().unwrap();
+        heap.attach().unwrap().scope(|scope| {
+            const COUNT: usize = 12_000;
+            let objects = scope.allocate_references(array, COUNT as u32).unwrap();
+            let finalizers = scope.allocate_references(array, COUNT as u32).unwrap();
+            let mut random = Rng::new(17);
+            // By number: the order, whether the finalizer revives, and whether it waits.
+            let mut made: Vec<(u8, bool, bool)> = Vec::new();
+            let mut ready: [VecDeque<u64>; 8] = Default::default();
+            for round in 0..8 {
+                while made.len() < COUNT * (round + 1) / 8 {
+                    let number = made.len();
+                    let (order, revives) = (random.below(8) as u8, random.below(4) > 0);
+                    made.push((order, revives, true));
+                    scope.nested(|scope| {
+                        let object = node(scope, of, number as u64);
+                        let value = node(scope, of, 1000 + number as u64);
+                        let finalizing = Finalizing { order, revives };
+                        let finalizer = scope.finalizer(object, value, finalizing).unwrap();
+                        scope.set(objects, number, object).unwrap();
+                        scope.set(finalizers, number, finalizer).unwrap();
+                    });
+                }
+                // Some of the new ones die, some of all are taken back; old ones that die are found at once.
+                let nothing = scope.null();
+                let everything = round % 2 == 1;
+                let first = match everything {
+                    true => 0,
+                    false => COUNT * round / 8,
+                };
+                let mut died = Vec::new();
+                for number in first..made.len() {
+                    let (order, _, waits) = made[number];
+                    if waits && random.one_in(3) {
+                        made[number].2 = false;
+                        scope.set(objects, number, nothing).unwrap();
+                        died.push((order, number as u64));
+                    } else if waits && random.one_in(9) {
+                        made[number].2 = false;
+                        scope.nested(|scope| {
+                            let finalizer = scope.get(finalizers, number);
+                            assert!(scope.take_back(finalizer));
+                        });
+                    }
+                }
+                scope.collect(everything);
+                for (order, number) in died {
+                    ready[usize::from(order)].push_back(number);
+                }
+                let count: usize = ready.iter().map(VecDeque::len).sum();
+                assert_eq!(heap.ready_finalizers(), count, "{setup:?}");
+                for _ in 0..count / 2 {
+                    let next = ready.iter_mut().find_map(VecDeque::pop_front);
+                    scope.nested(|scope| {
+                        let number = next.unwrap();
+                        let held = scope.next_finalizer().unwrap();
+                        assert_eq!(scope.read_u64(held.value, 0), 1000 + number);
+                        let revives = made[number as usize].1;
+                        assert_eq!(scope.is_null(held.object), !revives);
+                        assert!(!revives || scope.read_u64(held.object, 0) == number);
+                        let finalizer = scope.get(finalizers, number as usize);
+                        assert!(!scope.take_back(finalizer));
+                    });
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn an_empty_scavenge_beside_a_million_old_finalizers_looks_at_none() {
+    const MILLION: u64 = 1_000_000;
+    for setup in [SETUPS[0], SETUPS[3]] {
+        let heap = Heap::builder()
+            .limit(128 << 20)
+            .references(setup.0)
+            .old(setup.1)
+            .workers(2)
+            .build()
+            .unwrap();
+        let of = heap.structure(NODE).unwrap();
+        let looks = || heap.totals().weak_looks;
+        heap.attach().unwrap().scope(|scope| {
+            let object = node(scope, of, 1);
+            // Half of them are ready.
+            for number in 0..MILLION {
+                scope.nested(|scope| {
+                    let other = match number % 2 {
+                        0 => scope.allocate(of).unwrap(),
+                        _ => object,
+                    };
+                    let finalizing = Finalizing::default();
+                    scope.finalizer(other, object, finalizing).unwrap();
+                });
+            }
+            (0..20).for_each(|_| scope.collect(false));
+            scope.collect(true);
+            (0..20).for_each(|_| scope.collect(false));
+            assert_eq!(heap.ready_finalizers(), MILLION as usize / 2);
+            let before = looks();
+            scope.collect(false);
+            assert_eq!(looks() - before, 0, "{setup:?}");
+            // One of a young object is looked at, with those that stand in front of it in its segment.
+            let young = node(scope, of, 2);
+            scope
+                .finalizer(young, object, Finalizing::default())
+                .unwrap();
+            let before = looks();
+            scope.collect(false);
+            assert!((1..=512).contains(&(looks() - before)), "{setup:?}");
+            let before = looks();
+            scope.collect(true);
+            assert!(
+                looks() - before > MILLION,
+                "those of everything are looked at"
+            );
+        });
+    }
+}
+
+/// Which finalizer an object stands for is in a word of it, which a program does not reach.
+#[test]
+#[should_panic(expected = "item 0 of 8 bytes of an object that has 0 references in 16 bytes")]
+fn what_finalizers_hold_is_the_heaps_own() {
     let heap = heap(SETUPS[0]);
     let of = heap.structure(NODE).unwrap();
     heap.attach().unwrap().scope(|scope| {
         let object = node(scope, of, 1);
         let finalizer = scope.finalizer(object, object, Finalizing::default());
-        scope.set(finalizer.unwrap(), 2, object).unwrap();
+        scope.write_u64(finalizer.unwrap(), 0, 5).unwrap();
     });
 }
 

@@ -109,7 +109,8 @@ impl<F: SlotFormat> Scavenge<F> {
         let copying = Copying {
             heap: self,
             bits: self.bits(),
-            tasks: Tasks::with_strips(self, &state.mutators, world, &self.old_regions()),
+            tasks: Tasks::with_strips(self, &state.mutators, world, &self.old_regions())
+                .of_young_finalizers(self),
             to,
             to_range: to.map_or((Address::NULL, 0), |_| self.nursery.to_range()),
             nursery: (self.nursery.start(), self.nursery.bytes()),
@@ -583,11 +584,10 @@ impl<F: SlotFormat, W: Watch> Trace for Copying<'_, F, W> {
                 heap.take_dirty_slots(strip, |slot| self.slot(local, slot, true));
             }
             Task::Handles(numbers) => self.handles(local, numbers),
-            Task::Finalizers(numbers) => {
-                let table = &heap.weak.finalizers.table;
-                let from = numbers.start.max(table.young_from());
-                (from..numbers.end).for_each(|number| self.root_value(local, table.slot(number)));
-            }
+            Task::Finalizers(positions) => positions.for_each(|position| {
+                let table = &heap.weak.finalizers;
+                table.visit_strong(position, true, |slot| self.root_value(local, slot));
+            }),
             other => heap.visit_roots(other, |root| self.root(local, root)),
         }
     }

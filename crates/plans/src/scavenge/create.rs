@@ -41,8 +41,7 @@ use super::sizes::Sizes;
 use super::state::State;
 use super::trace::{self, Engine};
 use super::weak::WeakObjects;
-use super::weak::own_objects::own_bytes;
-use super::weak::own_types::OwnType;
+use super::weak::finalizer_table::most_finalizers;
 use super::zeroing::Zeroing;
 use crate::scavenge::stop::collecting::Collecting;
 use crate::scavenge::stop::poll::PollGate;
@@ -122,7 +121,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let types = TypeTable::new(most_types(config.limit)).ok_or_else(need("its types"))?;
         let engine = engine_of::<F>(&config, &pieces)?;
         let most_handles = handles::most_handles(config.limit);
-        let most_finalizers = config.limit / own_bytes::<F>(OwnType::Finalizer);
+        let most_finalizers = most_finalizers(config.limit);
         let constants = BumpRegion::new(begins(Kind::Constants), sizes.constants);
         let pinned = BumpRegion::new(begins(Kind::Pinned), sizes.pinned);
         let mut heap = Box::new(Scavenge {

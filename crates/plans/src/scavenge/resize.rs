@@ -180,7 +180,7 @@ impl<F: SlotFormat> Scavenge<F> {
             full_share: lately.full_share,
             was_full: collection.was_full,
             needed: collection.needed,
-            finalizers: self.weak.finalizers.table.is_used(),
+            finalizers: self.weak.finalizers.is_used(),
         }
     }
 

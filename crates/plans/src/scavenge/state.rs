@@ -50,7 +50,7 @@ pub struct Totals {
     pub promoted_bytes: u64,
     /// How often collections looked at the key of an ephemeron.
     pub ephemeron_looks: u64,
-    /// How often collections looked at weak slots of objects.
+    /// How often collections looked at weak slots of objects, and at finalizers.
     pub weak_looks: u64,
     /// Bytes that were allocated until the last collection.
     pub allocated_bytes: u64,

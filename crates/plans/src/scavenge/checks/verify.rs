@@ -281,8 +281,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
         }
         let heap = self.heap;
         let finalizers = &heap.weak.finalizers;
-        finalizers.visit_ready(value);
-        (0..finalizers.table.count()).for_each(|number| value(finalizers.table.slot(number)));
+        (0..finalizers.listed()).for_each(|position| finalizers.visit_all(position, value));
         heap.heap_roots.visit_all(check);
         (0..heap.handles.prepare()).for_each(|number| value(heap.handles.slot(number as u32)));
         self.verify_chunks();
@@ -306,19 +305,29 @@ impl<F: SlotFormat> Verifier<'_, F> {
         }
     }
 
-    /// In front of where scavenges begin, waiting finalizers are old, and so are their objects.
+    /// Segments of finalizers that are not young hold old objects, and in front of where scavenges begin there are no others.
     fn verify_old_finalizers(&self) {
-        let (heap, table) = (self.heap, &self.heap.weak.finalizers.table);
-        for number in 0..table.young_from() {
-            let finalizer = table.get(number);
-            let waits_for = heap.waits_for(finalizer);
+        let (heap, table) = (self.heap, &self.heap.weak.finalizers);
+        for position in 0..table.listed() {
+            let is_young = table.is_young(position);
             self.require(
-                !heap.is_young(finalizer) && !waits_for.is_some_and(|object| heap.is_young(object)),
-                "finalizers in front of where scavenges begin are old, and so are their objects",
+                !is_young || position >= table.young_from(),
+                "no segment of finalizers is young in front of where scavenges begin",
                 "finalizers",
-                table.slot(number),
+                Address::new(position),
                 Header::forwarded_to(Address::NULL),
             );
+            table.visit_all(position, |slot| {
+                // SAFETY: a slot of a finalizer, which is wide.
+                let held = unsafe { Wide::load(slot, Address::NULL) }.as_object();
+                self.require(
+                    is_young || !held.is_some_and(|object| heap.is_young(object)),
+                    "a segment of finalizers with a young object is marked young",
+                    "finalizers",
+                    slot,
+                    Header::forwarded_to(Address::NULL),
+                );
+            });
         }
     }
 

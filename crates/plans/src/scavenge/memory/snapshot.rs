@@ -242,12 +242,13 @@ impl<F: SlotFormat> Scavenge<F> {
             target(out, self.handles.slot(number as u32));
         }
         let finalizers = &self.weak.finalizers;
-        out.line(format_args!("root finalizers that wait"));
-        for number in 0..finalizers.table.count() {
-            target(out, finalizers.table.slot(number));
+        for (are_ready, name) in [(false, "wait"), (true, "are ready")] {
+            out.line(format_args!("root finalizers that {name}"));
+            let positions = 0..finalizers.listed();
+            for position in positions.filter(|&at| finalizers.is_ready(at) == are_ready) {
+                finalizers.visit_strong(position, false, |slot| target(out, slot));
+            }
         }
-        out.line(format_args!("root finalizers that are ready"));
-        finalizers.visit_ready(|slot| target(out, slot));
     }
 
     fn write_root(&self, out: &mut Writer, root: Root<'_>) {
@@ -299,7 +300,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Weak slots keep nothing, so they are no edges. An ephemeron keeps its value as long as its key lives, which it does
-    /// here unless it was cleared; and a finalizer that does not wait keeps its object.
+    /// here unless it was cleared.
     fn kept_by_weak(
         &self,
         header: Header,
@@ -307,9 +308,6 @@ impl<F: SlotFormat> Scavenge<F> {
         elements: Range<u32>,
         refers: &mut dyn FnMut(Address),
     ) {
-        if let Some(slot) = self.finalized(object) {
-            refers(slot);
-        }
         // SAFETY: the object was walked over, and has these elements. Its slots hold valid values, in a stopped world.
         unsafe {
             self.model.scan_weak(header, object, elements, |weak| {

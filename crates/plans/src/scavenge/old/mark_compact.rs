@@ -163,6 +163,10 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
                     }
                 }
             }
+            Task::Finalizers(positions) => positions.for_each(|position| {
+                let table = &heap.weak.finalizers;
+                table.visit_all(position, |slot| self.root_slot::<Wide>(slot));
+            }),
             other => heap.visit_roots(other, |root| self.root(root)),
         }
     }

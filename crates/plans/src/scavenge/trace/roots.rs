@@ -15,18 +15,19 @@ use crate::scavenge::handles::{self, TASK_HANDLES};
 use crate::scavenge::heap_roots::TASK_SLOTS;
 use crate::scavenge::mutator::Mutator;
 use crate::scavenge::mutator_list::{MutatorList, Stopped};
-use crate::scavenge::weak::finalizer_table::TASK_FINALIZERS;
 
 /// Bytes of a space that are one task.
 pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
 
-/// The tasks: a mutator each, the ready finalizers, pieces of the tables of handles and of waiting finalizers and of the
-/// heap's root ranges, parts of its root visitor, strips of regions, strips of large objects and of the space of arraylets.
+/// Segments of the table of finalizers that are one task.
+const TASK_FINALIZERS: usize = 4;
+
+/// The tasks: a mutator each, pieces of the tables of handles and of finalizers and of the heap's root ranges, parts of its root visitor, strips of regions, strips of large objects and of the space of arraylets.
 pub struct Tasks<'a> {
     mutators: Stopped<'a>,
     handles: usize,
-    /// Finalizers that wait.
-    finalizers: usize,
+    /// Segments of the table of finalizers, by their places in its list.
+    finalizers: Range<usize>,
     /// Slots of root ranges.
     root_slots: usize,
     /// Parts of the heap's root visitor.
@@ -45,11 +46,9 @@ pub struct Tasks<'a> {
 pub enum Task<'a> {
     /// The roots of a mutator.
     Mutator(&'a Mutator),
-    /// The lists of ready finalizers.
-    ReadyFinalizers,
     /// Handles of these numbers.
     Handles(Range<u32>),
-    /// Waiting finalizers of these numbers.
+    /// Segments of finalizers, by their places in the list.
     Finalizers(Range<usize>),
     /// Slots of root ranges with these numbers.
     RootSlots(Range<usize>),
@@ -77,7 +76,7 @@ impl<'a> Tasks<'a> {
         Tasks {
             mutators: mutators.stopped(world),
             handles: heap.handles.prepare(),
-            finalizers: heap.weak.finalizers.table.count(),
+            finalizers: 0..heap.weak.finalizers.listed(),
             root_slots,
             root_parts,
             ranges: [(Address::NULL, Address::NULL); MOST_REGIONS],
@@ -109,6 +108,12 @@ impl<'a> Tasks<'a> {
         tasks
     }
 
+    /// The same, with those finalizers alone that may be young.
+    pub fn of_young_finalizers<F: SlotFormat>(mut self, heap: &Scavenge<F>) -> Tasks<'a> {
+        self.finalizers.start = heap.weak.finalizers.young_from();
+        self
+    }
+
     fn ranges(&self) -> &[(Address, Address)] {
         &self.ranges[..self.regions]
     }
@@ -122,7 +127,7 @@ impl<'a> Tasks<'a> {
     }
 
     fn finalizer_tasks(&self) -> usize {
-        self.finalizers.div_ceil(TASK_FINALIZERS)
+        self.finalizers.len().div_ceil(TASK_FINALIZERS)
     }
 
     fn slot_tasks(&self) -> usize {
@@ -134,7 +139,7 @@ impl<'a> Tasks<'a> {
         let strips: usize = self.ranges().iter().map(|&range| Self::strips(range)).sum();
         let heap_wide =
             self.handle_tasks() + self.finalizer_tasks() + self.slot_tasks() + self.root_parts;
-        self.mutators.len() + 1 + heap_wide + strips + self.large + self.arraylets
+        self.mutators.len() + heap_wide + strips + self.large + self.arraylets
     }
 
     /// The task of that number.
@@ -142,16 +147,15 @@ impl<'a> Tasks<'a> {
         if let Some(mutator) = self.mutators.get(task) {
             return Task::Mutator(mutator);
         }
-        if task == self.mutators.len() {
-            return Task::ReadyFinalizers;
-        }
-        let mut task = task - self.mutators.len() - 1;
+        let mut task = task - self.mutators.len();
         if task < self.handle_tasks() {
             return Task::Handles(handles::chunk(task, self.handles));
         }
         task -= self.handle_tasks();
         if task < self.finalizer_tasks() {
-            return Task::Finalizers(piece(task, TASK_FINALIZERS, self.finalizers));
+            let piece = piece(task, TASK_FINALIZERS, self.finalizers.len());
+            let first = self.finalizers.start;
+            return Task::Finalizers(first + piece.start..first + piece.end);
         }
         task -= self.finalizer_tasks();
         if task < self.slot_tasks() {
@@ -194,13 +198,11 @@ impl<F: SlotFormat> Scavenge<F> {
             Task::Handles(numbers) => {
                 numbers.for_each(|number| visit(Root::Value(self.handles.slot(number))))
             }
-            Task::ReadyFinalizers => {
-                let finalizers = &self.weak.finalizers;
-                finalizers.visit_ready(|slot| visit(Root::Value(slot)));
-            }
-            Task::Finalizers(numbers) => {
-                let table = &self.weak.finalizers.table;
-                numbers.for_each(|number| visit(Root::Value(table.slot(number))))
+            Task::Finalizers(positions) => {
+                let table = &self.weak.finalizers;
+                positions.for_each(|position| {
+                    table.visit_strong(position, false, |slot| visit(Root::Value(slot)));
+                })
             }
             Task::RootSlots(numbers) => self.heap_roots.visit_slots(numbers, visit),
             Task::RootPart(part) => self.heap_roots.visit_part(part, visit),

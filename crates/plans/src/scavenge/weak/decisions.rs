@@ -1,9 +1,6 @@
 //! What each trace of a heap does with weak slots and finalizers: the same, be it a scavenge or marking.
 
-use gleaner_mem::Address;
-
 use super::discovered::Entry;
-use super::finalizers::NewlyReady;
 use super::heap_trace::HeapTrace;
 use super::liveness::WeakTrace;
 use super::waiting::Waiting;
@@ -19,12 +16,12 @@ impl<T: HeapTrace> WeakTrace for T {
         objects::clear(self, local, entry);
     }
 
-    fn sort_out(&self) -> NewlyReady {
-        finalizing::sort_out(self)
+    fn decide(&self, local: &mut WorkerState, position: usize) {
+        finalizing::decide(self, local, position);
     }
 
-    fn revive(&self, local: &mut WorkerState, first: Option<Address>) {
-        finalizing::revive(self, local, first);
+    fn hand_over(&self, local: &mut WorkerState, number: usize) {
+        finalizing::hand_over(self, local, number);
     }
 
     fn settle_ephemerons(&self, local: &mut WorkerState, entry: &Entry) {

@@ -3,7 +3,6 @@
 use gleaner_mem::Address;
 
 use super::discovered::Entry;
-use super::finalizers::NewlyReady;
 use super::waiting::Waiting;
 use crate::scavenge::trace::{Trace, WorkerState};
 
@@ -24,10 +23,10 @@ pub trait WeakTrace: Liveness {
     fn look(&self, local: &mut WorkerState, entry: &Entry, waiting: Option<&Waiting>);
     /// Clears the weak slots of an entry whose referents do not live, and updates the others.
     fn clear(&self, local: &mut WorkerState, entry: &Entry);
-    /// Leader, between phases: what of the waiting finalizers becomes ready.
-    fn sort_out(&self) -> NewlyReady;
-    /// Makes the objects live that such finalizers revive, from the first of their order on.
-    fn revive(&self, local: &mut WorkerState, first: Option<Address>);
+    /// Decides which finalizers of a segment wait on, by its place in the list of their table.
+    fn decide(&self, local: &mut WorkerState, position: usize);
+    /// Moves the finalizers of a segment as planned, and makes the objects live that come to life again.
+    fn hand_over(&self, local: &mut WorkerState, number: usize);
     /// Clears the ephemerons of an entry whose keys do not live, and updates the others.
     fn settle_ephemerons(&self, local: &mut WorkerState, entry: &Entry);
 }

@@ -1,9 +1,9 @@
 //! Weak references, ephemerons and finalizers of the precise heap, and the order in which they are gone through.
 //!
 //! Weak references and ephemerons are slots of objects (`objects`), which a trace [discovers](discovered) when it
-//! reaches the object. Finalizers are [objects](finalizers), too. A weak reference or an ephemeron that a program has by
-//! itself is a handle to an object of one of the heap's [own types](own_types). When everything that is strongly
-//! reachable was traced, all are gone through, in this order:
+//! reaches the object. A weak reference or an ephemeron that a program has by itself is a handle to an object of one of the
+//! heap's [own types](own_types). [Finalizers](finalizers) are entries of a table, which the program has by such objects.
+//! When everything that is strongly reachable was traced, all are gone through, in this order:
 //!
 //! 1. ephemerons whose key lives make their value live, until no more do;
 //! 2. weak references to what does not live are cleared;
@@ -17,6 +17,8 @@
 mod decisions;
 pub mod discovered;
 mod ephemerons;
+mod finalizer_segments;
+mod finalizer_sifting;
 pub mod finalizer_table;
 pub mod finalizers;
 pub mod finalizing;
@@ -31,7 +33,7 @@ pub mod worker;
 
 use crate::scavenge::trace::Engine;
 use discovered::{Discovered, Filling};
-use finalizers::{Finalizers, ORDERS};
+use finalizer_table::FinalizerTable;
 pub use liveness::{Liveness, WeakTrace};
 use own_types::OwnTypes;
 pub use process::Process;
@@ -41,7 +43,7 @@ pub struct WeakObjects {
     /// Objects with weak slots that the trace has reached.
     pub discovered: Discovered,
     /// Finalizers that wait or are ready.
-    pub finalizers: Finalizers,
+    pub finalizers: FinalizerTable,
     /// The types of what the heap makes itself.
     own_types: OwnTypes,
 }
@@ -51,7 +53,7 @@ impl WeakObjects {
     pub fn new(most_finalizers: usize) -> Option<WeakObjects> {
         Some(WeakObjects {
             discovered: Discovered::default(),
-            finalizers: Finalizers::new(most_finalizers)?,
+            finalizers: FinalizerTable::new(most_finalizers)?,
             own_types: OwnTypes::default(),
         })
     }
@@ -92,14 +94,25 @@ impl WeakObjects {
         self.discovered.forget();
     }
 
-    /// Makes dead objects with finalizers ready, and traces from them. Whether there are any.
+    /// Makes dead objects with finalizers ready, and traces from them. Whether there are any. A scavenge looks at what may be
+    /// young.
     fn resurrect(&self, run: &mut Process<'_>) -> bool {
-        let ready = run.trace.sort_out();
-        if ready.count > 0 {
-            run.tasks(ORDERS, &|trace, local, order| {
-                trace.revive(local, ready.firsts[order]);
-            });
-        }
-        ready.count > 0
+        let table = &self.finalizers;
+        table.begin_sifting();
+        let is_full = run.trace.is_full();
+        let from = match is_full {
+            true => 0,
+            false => table.young_from(),
+        };
+        let segments = table.listed() - from;
+        run.few_tasks(segments, &|trace, local, task| {
+            trace.decide(local, from + task);
+        });
+        let plan = table.plan(from, is_full);
+        run.tasks(plan.moving, &|trace, local, number| {
+            trace.hand_over(local, number);
+        });
+        table.end_sifting(from, &plan);
+        plan.ready > 0
     }
 }

@@ -11,7 +11,6 @@ use gleaner_mem::object_model::WeakSlot;
 use gleaner_mem::slot::{SlotFormat, Value};
 
 use super::discovered::Entry;
-use super::finalizing::{self, Discovery};
 use super::heap_trace::HeapTrace;
 use super::liveness;
 use super::waiting::Waiting;
@@ -31,11 +30,6 @@ pub fn discover(
     mut strong: impl FnMut(&mut WorkerState, Address),
 ) {
     let heap = trace.heap();
-    match finalizing::discover(heap, object) {
-        Discovery::Other => {}
-        Discovery::Waiting => return,
-        Discovery::Strong(slot) => return strong(local, slot),
-    }
     for entry in Entry::pieces(object, elements) {
         let added = heap
             .weak

@@ -10,7 +10,7 @@ use crate::scavenge::Scavenge;
 impl<F: SlotFormat> Scavenge<F> {
     /// The bytes of an object of a type of the heap's own.
     pub fn own_bytes(&self, of: OwnType) -> usize {
-        own_bytes::<F>(of)
+        whole_granules(FIELDS + of.slots() * F::BYTES + of.words() * size_of::<u64>())
     }
 
     /// A type of the heap's own, which is registered when it is first asked for; `None` if the heap has no room for another
@@ -22,32 +22,35 @@ impl<F: SlotFormat> Scavenge<F> {
 
     #[cold]
     fn register_own(&self, of: OwnType) -> Option<TypeId> {
-        let [first, second, third] = [0, 1, 2].map(|index| (FIELDS + index * F::BYTES) as u32);
-        let (first, others) = ([first], [second, third]);
-        let slots = match of {
-            OwnType::Weak => Slots {
-                weak: &first,
-                ..Slots::default()
-            },
-            OwnType::Ephemeron => Slots {
-                ephemerons: &first,
-                ..Slots::default()
-            },
-            OwnType::Finalizer => Slots {
-                references: &others,
-                weak: &first,
-                ..Slots::default()
-            },
-        };
-        let shape = Shape::Weak {
-            head: self.own_bytes(of),
+        let first = [FIELDS as u32];
+        let bytes = self.own_bytes(of);
+        let weak = |slots| Shape::Weak {
+            head: bytes,
             slots,
             element: 0,
             element_slots: Slots::default(),
         };
-        let id = self.model.types.register_sealed(shape, F::BYTES).ok()?;
+        let types = &self.model.types;
+        let id = match of {
+            OwnType::Weak => {
+                let slots = Slots {
+                    weak: &first,
+                    ..Slots::default()
+                };
+                types.register(weak(slots), F::BYTES)
+            }
+            OwnType::Ephemeron => {
+                let slots = Slots {
+                    ephemerons: &first,
+                    ..Slots::default()
+                };
+                types.register(weak(slots), F::BYTES)
+            }
+            OwnType::Finalizer => types.register_sealed(bytes),
+        };
+        let id = id.ok()?;
         // Without memory for it the type stays without a name.
-        self.model.types.set_name(id, of.name());
+        types.set_name(id, of.name());
         Some(self.weak.own_types.set(of, id))
     }
 
@@ -57,7 +60,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Slot `index` of an object of a type of the heap's own.
-    pub(super) fn own_place(&self, object: Address, index: usize) -> Address {
+    fn own_place(&self, object: Address, index: usize) -> Address {
         object.add(FIELDS + index * F::BYTES)
     }
 
@@ -68,27 +71,11 @@ impl<F: SlotFormat> Scavenge<F> {
         unsafe { F::load(self.own_place(object, index), self.model.base) }
     }
 
-    /// Sets a slot of an object that is fresh, or to what is no young object.
-    pub(super) fn set_own_slot(&self, object: Address, index: usize, value: Value) {
-        // SAFETY: a slot of the object, as the callers know its type; the value is valid.
-        unsafe { F::store(self.own_place(object, index), self.model.base, value) };
-    }
-
-    /// Sets a slot through the barrier.
-    pub(super) fn store_own_slot(&self, object: Address, index: usize, to: Address) {
-        self.set_own_slot(object, index, Value::reference(to));
-        self.cards.dirty(self.own_place(object, index));
-    }
-
     /// A mutator inside the gate: the slots of its fresh object hold these values from now on.
     pub fn begin_own(&self, object: Address, values: impl IntoIterator<Item = Value>) {
         for (index, value) in values.into_iter().enumerate() {
-            self.set_own_slot(object, index, value);
+            // SAFETY: a slot of the fresh object, as the callers know its type; the value is valid.
+            unsafe { F::store(self.own_place(object, index), self.model.base, value) };
         }
     }
-}
-
-/// [`Scavenge::own_bytes`] where there is no heap yet.
-pub fn own_bytes<F: SlotFormat>(of: OwnType) -> usize {
-    whole_granules(FIELDS + of.slots() * F::BYTES)
 }

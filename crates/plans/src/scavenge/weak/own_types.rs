@@ -1,5 +1,5 @@
-//! Types of the heap's own: of finalizers, and of the objects behind weak references and ephemerons that programs have by
-//! handles.
+//! Types of the heap's own: of what programs have of finalizers, and of the objects behind weak references and ephemerons
+//! that programs have by handles.
 //!
 //! Each is registered when the first object of it is made, so a heap without such objects has the types of its program
 //! alone. The program cannot unregister them.
@@ -7,14 +7,14 @@
 use gleaner_base::sync::{AtomicU32, Ordering};
 use gleaner_mem::object_model::TypeId;
 
-/// A type of the heap's own. Its objects have slots and nothing else.
+/// A type of the heap's own. Its objects have slots, or a word that is the heap's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OwnType {
     /// A weak slot.
     Weak,
     /// A key and a value.
     Ephemeron,
-    /// See [`finalizers`](super::finalizers).
+    /// The word says which of the [`finalizers`](super::finalizers) it is.
     Finalizer,
 }
 
@@ -33,7 +33,15 @@ impl OwnType {
         match self {
             OwnType::Weak => 1,
             OwnType::Ephemeron => 2,
-            OwnType::Finalizer => 3,
+            OwnType::Finalizer => 0,
+        }
+    }
+
+    /// How many words that are no slots.
+    pub(super) const fn words(self) -> usize {
+        match self {
+            OwnType::Weak | OwnType::Ephemeron => 0,
+            OwnType::Finalizer => 1,
         }
     }
 }

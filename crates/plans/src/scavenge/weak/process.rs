@@ -8,6 +8,9 @@ use super::liveness::WeakTrace;
 use super::waiting::Waiting;
 use crate::scavenge::trace::{Engine, WithTasks, WorkerState};
 
+/// So many tasks the leader does by itself.
+const ALONE: usize = 2;
+
 /// A trace whose strong references were all followed, and what runs its phases.
 pub struct Process<'a> {
     /// The workers.
@@ -36,6 +39,20 @@ impl Process<'_> {
             let task = |local: &mut WorkerState, number| task(trace, local, number);
             let phase = WithTasks { task, trace };
             self.engine.run(self.crew, self.workers, count, &phase);
+        }
+    }
+
+    /// Does tasks that make nothing grey; in a phase, unless there are so few that the leader alone is as fast.
+    pub(super) fn few_tasks(
+        &mut self,
+        count: usize,
+        task: &(dyn Fn(&dyn WeakTrace, &mut WorkerState, usize) + Sync),
+    ) {
+        if count > ALONE {
+            return self.tasks(count, task);
+        }
+        if let Some(local) = self.engine.worker_states().next() {
+            (0..count).for_each(|number| task(self.trace, local, number));
         }
     }
 
