@@ -54,8 +54,8 @@ impl<'s> Scope<'s> {
     /// `value` once. The heap keeps the value until then. A value that refers to the object keeps it for ever. An object may
     /// have several finalizers.
     ///
-    /// The answer is an object by which the finalizer can be taken back; a program that never does so may drop it. Of
-    /// finalizers that were not handed out or taken back yet, a heap has one at most for each 32 bytes of its limit.
+    /// The answer is an object by which the finalizer can be taken back. The heap does not keep it. Of finalizers that were not
+    /// handed out or taken back yet, a heap has one at most for each 32 bytes of its limit.
     pub fn finalizer(
         &mut self,
         object: Local<'_, impl Holds>,
@@ -66,6 +66,18 @@ impl<'s> Scope<'s> {
         // SAFETY: locals hold valid references, and a scope has no others.
         let finalizer = unsafe { self.mutator().finalizer_raw(object, value, finalizing) }?;
         Ok(self.local(Value::reference(finalizer)))
+    }
+
+    /// As [`Scope::finalizer`], of a finalizer that is never taken back. This is no allocation.
+    pub fn finalize(
+        &mut self,
+        object: Local<'_, impl Holds>,
+        value: Local<'_, impl Holds>,
+        finalizing: Finalizing,
+    ) -> Result<(), OutOfMemory> {
+        let (object, value) = (self.object(object), self.value(value));
+        // SAFETY: locals hold valid references.
+        unsafe { self.mutator().finalize_raw(object, value, finalizing) }
     }
 
     /// Takes a finalizer back: it is not handed out, and keeps nothing any more. False if it was handed out or taken back
@@ -109,14 +121,7 @@ impl Mutator {
         value: Value,
         finalizing: Finalizing,
     ) -> Result<Address, OutOfMemory> {
-        let order = usize::from(finalizing.order);
-        assert!(
-            order < ORDERS,
-            "a finalizer of order {order}: orders are 0 to {}",
-            ORDERS - 1
-        );
-        self.assert_own(object, "a finalizer is made");
-        self.assert_own_value(value, "a finalizer is made");
+        let order = self.check_finalizer(object, value, finalizing);
         let held = [Value::reference(object), value];
         // SAFETY: both are valid, as the caller promises, who keeps no other references.
         unsafe {
@@ -127,6 +132,38 @@ impl Mutator {
                 begun.then_some(finalizer)
             })
         }
+    }
+
+    /// See [`Scope::finalize`]. It does not collect. An error if there are as many finalizers as the heap can have.
+    ///
+    /// # Safety
+    /// `object` is a valid reference, and `value` a valid value.
+    pub unsafe fn finalize_raw(
+        &mut self,
+        object: Address,
+        value: Value,
+        finalizing: Finalizing,
+    ) -> Result<(), OutOfMemory> {
+        let order = self.check_finalizer(object, value, finalizing);
+        let held = (Value::reference(object), value);
+        with_heap!(&self.shared.kind, heap => {
+            let begun = heap.finalize(held, order, finalizing.revives);
+            let bytes = heap.own_bytes(OwnType::Finalizer);
+            begun.then_some(()).ok_or(OutOfMemory { bytes })
+        })
+    }
+
+    /// Panics if a finalizer cannot be made so. Its order.
+    fn check_finalizer(&self, object: Address, value: Value, finalizing: Finalizing) -> usize {
+        let order = usize::from(finalizing.order);
+        assert!(
+            order < ORDERS,
+            "a finalizer of order {order}: orders are 0 to {}",
+            ORDERS - 1
+        );
+        self.assert_own(object, "a finalizer is made");
+        self.assert_own_value(value, "a finalizer is made");
+        order
     }
 
     /// See [`Scope::take_back`]; `None` if the object is no finalizer.

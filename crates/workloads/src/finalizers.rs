@@ -11,7 +11,7 @@ use gleaner::raw::{Address, Value};
 use gleaner::{Finalizing, Heap, Mutator, OutOfMemory};
 
 use super::mutators::Mutators;
-use super::objects::{Code, Record, Slots, address, frame, object, shared, value};
+use super::objects::{Code, Record, Slots, address, frame, object, shared};
 use super::random::{Random, scattered};
 use super::{Facts, Prepared, Scale, Workload, failed};
 
@@ -146,12 +146,10 @@ impl<F: Code> Finalizers<F> {
             let resource = self.resource.fresh(mutator)?;
             self.resource.set_long(resource, 0, number);
             self.resource.set(mutator, resource, 0, object(content));
-            // It may move from now on.
-            content.set(value(resource));
             let usual = Finalizing::default();
-            // SAFETY: just allocated, and what is needed afterwards is in the frame.
-            unsafe { mutator.finalizer_raw(resource, Value::NULL, usual) }?;
-            Ok(object(content))
+            // SAFETY: just allocated.
+            unsafe { mutator.finalize_raw(resource, Value::NULL, usual) }?;
+            Ok(resource)
         })
     }
 

@@ -302,9 +302,14 @@ impl Program {
         };
         // SAFETY: both are valid, and after the allocation read from the roots again.
         let handle = unsafe {
-            mutator
-                .finalizer_raw(address, kept(self.made), finalizing)
-                .unwrap();
+            let kept_now = kept(self.made);
+            match self.made % 2 {
+                0 => mutator
+                    .finalizer_raw(address, kept_now, finalizing)
+                    .map(|_| ()),
+                _ => mutator.finalize_raw(address, kept_now, finalizing),
+            }
+            .unwrap();
             mutator.handle_raw(kept(self.made)).unwrap()
         };
         self.waiting.push(Waiting {

@@ -33,7 +33,11 @@ fn forget(scope: &mut Scope<'_>, of: Type, number: u64, order: u8, revives: bool
     scope.nested(|scope| {
         let (object, value) = (node(scope, of, number), node(scope, of, 1000 + number));
         let finalizing = Finalizing { order, revives };
-        scope.finalizer(object, value, finalizing).unwrap();
+        match number % 2 {
+            0 => scope.finalizer(object, value, finalizing).map(|_| ()),
+            _ => scope.finalize(object, value, finalizing),
+        }
+        .unwrap();
     });
 }
 
@@ -479,7 +483,11 @@ fn an_empty_scavenge_beside_a_million_old_finalizers_looks_at_none() {
                         _ => object,
                     };
                     let finalizing = Finalizing::default();
-                    scope.finalizer(other, object, finalizing).unwrap();
+                    match number % 3 {
+                        0 => scope.finalizer(other, object, finalizing).map(|_| ()),
+                        _ => scope.finalize(other, object, finalizing),
+                    }
+                    .unwrap();
                 });
             }
             (0..20).for_each(|_| scope.collect(false));

@@ -266,7 +266,9 @@ impl FinalizerTable {
             let (target, value) = (&mut targets[stream], entry.value());
             let (to, place) = self.segment_of(*target);
             to.entry(place).set(object, value, condition.settled());
-            self.put_id(condition.id(), *target);
+            if let Some(id) = condition.id() {
+                self.put_id(id, *target);
+            }
             let is_last = place + 1 == SEGMENT_ENTRIES;
             *target = match is_last {
                 false => *target + 1,

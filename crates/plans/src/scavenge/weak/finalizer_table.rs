@@ -5,8 +5,9 @@
 //! each order, segment by segment, and a segment that was emptied is free at once. Segments become old from the front of the
 //! list on, and a scavenge begins where the first young one stands. So it looks at no old ones, however many there are.
 //!
-//! An object of the program says which finalizer it is by a ticket: an identity, and how often that was used before. A list
-//! says where the finalizer of an identity is, so that it can be moved, and a ticket of one that is gone leads nowhere.
+//! An object of the program says which finalizer it can take back by a ticket: an identity, and how often that was used
+//! before. A list says where the finalizer of an identity is, so that it can be moved, and a ticket of one that is gone
+//! leads nowhere. A finalizer that is never taken back has no identity.
 //!
 //! # Invariants
 //! - In front of `young_from` no segment is young, and a segment that is not has no young object in a slot. No collection
@@ -215,11 +216,39 @@ impl FinalizerTable {
         self.at(position).is_some_and(Segment::is_young)
     }
 
-    /// A mutator inside the gate: a finalizer waits from now on. Its ticket; `None` when the table is full, or the system
-    /// gives no memory.
-    pub(super) fn add(&self, object: Value, value: Value, condition: Condition) -> Option<u64> {
+    /// A mutator inside the gate: a finalizer waits from now on. False when the table is full, or the system gives no memory.
+    #[must_use]
+    pub(super) fn add(&self, object: Value, value: Value, condition: Condition) -> bool {
+        let unnamed = |_: &mut State, _| Some((condition, ()));
+        self.put(object, value, unnamed).is_some()
+    }
+
+    /// As `add`, for one that can be taken back: by this ticket.
+    pub(super) fn add_with_ticket(
+        &self,
+        object: Value,
+        value: Value,
+        condition: Condition,
+    ) -> Option<u64> {
+        self.put(object, value, |state, number| {
+            let id = self.take_id(state)?;
+            Some((condition.of(id), self.put_id(id, number)))
+        })
+    }
+
+    /// `name` says what the entry of a number holds beside the slots, and what the answer is.
+    #[inline(always)]
+    fn put<R>(
+        &self,
+        object: Value,
+        value: Value,
+        name: impl FnOnce(&mut State, u32) -> Option<(Condition, R)>,
+    ) -> Option<R> {
         self.lock.lock();
-        let ticket = self.with_state(|state| {
+        let added = self.with_state(|state| {
+            if state.in_use == self.most {
+                return None;
+            }
             let segment = match state.filling {
                 NONE => None,
                 number => Some(self.segment(number)).filter(|segment| segment.room() > 0),
@@ -228,19 +257,19 @@ impl FinalizerTable {
                 None => self.begin_to_fill(state)?,
                 Some(segment) => segment,
             };
-            let (place, id) = (segment.end(), self.take_id(state)?);
-            let ticket = self.put_id(id, segment.number_of(place));
-            segment.entry(place).set(object, value, condition.of(id));
+            let place = segment.end();
+            let (condition, answer) = name(state, segment.number_of(place))?;
+            segment.entry(place).set(object, value, condition);
             segment.set_end(place + 1);
             if value.as_object().is_some() {
                 segment.set_values(true);
             }
             state.waiting_entries += 1;
             state.in_use += 1;
-            Some(ticket)
+            Some(answer)
         });
         self.lock.unlock();
-        ticket
+        added
     }
 
     /// A mutator inside the gate: the finalizer of this ticket is not handed out, and keeps nothing any more. Whether it had
@@ -263,6 +292,7 @@ impl FinalizerTable {
             if segment.is_ready() {
                 self.ready_count.fetch_sub(1, Ordering::Relaxed);
             }
+            state.in_use -= 1;
             self.free_id(state, id);
             true
         });
@@ -299,7 +329,10 @@ impl FinalizerTable {
                 self.end_first(state, order, segment);
             }
             if !condition.is_taken_back() {
-                self.free_id(state, condition.id());
+                state.in_use -= 1;
+                if let Some(id) = condition.id() {
+                    self.free_id(state, id);
+                }
                 return Some(held);
             }
         }
@@ -392,9 +425,6 @@ impl FinalizerTable {
 
     /// An identity that no finalizer has.
     fn take_id(&self, state: &mut State) -> Option<u32> {
-        if state.in_use == self.most {
-            return None;
-        }
         if state.free_id != NONE {
             let id = state.free_id;
             state.free_id = self.place(id).load(Ordering::Relaxed) as u32;
@@ -417,7 +447,6 @@ impl FinalizerTable {
     }
 
     fn free_id(&self, state: &mut State, id: u32) {
-        state.in_use -= 1;
         let place = self.place(id);
         let uses = (place.load(Ordering::Relaxed) >> 32) + 1;
         place.store(uses << 32 | u64::from(state.free_id), Ordering::Relaxed);

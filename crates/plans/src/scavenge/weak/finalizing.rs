@@ -14,8 +14,15 @@ use crate::scavenge::Scavenge;
 use crate::scavenge::trace::WorkerState;
 
 impl<F: SlotFormat> Scavenge<F> {
-    /// A mutator inside the gate: a fresh object of the type of finalizers stands for one that waits from now on for the
-    /// object to die. False if the table of finalizers is full, or the system gives no memory for it.
+    /// A mutator inside the gate: a finalizer waits from now on for the object to die. False if the table of finalizers is
+    /// full, or the system gives no memory for it.
+    #[must_use]
+    pub fn finalize(&self, (object, value): (Value, Value), order: usize, revives: bool) -> bool {
+        let condition = Condition::new(order, revives);
+        self.weak.finalizers.add(object, value, condition)
+    }
+
+    /// As [`Scavenge::finalize`], of a finalizer for which a fresh object of the type of finalizers stands.
     #[must_use]
     pub fn begin_finalizer(
         &self,
@@ -25,7 +32,8 @@ impl<F: SlotFormat> Scavenge<F> {
         revives: bool,
     ) -> bool {
         let condition = Condition::new(order, revives);
-        let Some(ticket) = self.weak.finalizers.add(object, value, condition) else {
+        let table = &self.weak.finalizers;
+        let Some(ticket) = table.add_with_ticket(object, value, condition) else {
             return false;
         };
         // SAFETY: the caller's fresh object, which has a word there.
