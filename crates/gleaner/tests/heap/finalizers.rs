@@ -422,14 +422,14 @@ fn several_workers_keep_the_order_of_many_segments() {
                     false => COUNT * round / 8,
                 };
                 let mut died = Vec::new();
-                for number in first..made.len() {
-                    let (order, _, waits) = made[number];
+                for (number, made) in made.iter_mut().enumerate().skip(first) {
+                    let (order, _, waits) = *made;
                     if waits && random.one_in(3) {
-                        made[number].2 = false;
+                        made.2 = false;
                         scope.set(objects, number, nothing).unwrap();
                         died.push((order, number as u64));
                     } else if waits && random.one_in(9) {
-                        made[number].2 = false;
+                        made.2 = false;
                         scope.nested(|scope| {
                             let finalizer = scope.get(finalizers, number);
                             assert!(scope.take_back(finalizer));

@@ -1,4 +1,4 @@
-//! Sifting the [table of finalizers](super::finalizer_table) in a collection, in four steps:
+//! What a collection does with the [table of finalizers](super::finalizer_table), in four steps:
 //!
 //! 1. workers *decide*, a segment each: of each finalizer that waits whether its object lives;
 //! 2. the leader *plans* where the finalizers of segments go from which some leave: those that wait on are put together
