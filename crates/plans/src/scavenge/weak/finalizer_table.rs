@@ -1,6 +1,6 @@
 //! The table of finalizers: what waits, in the order in which it was made, and what is ready.
 //!
-//! It has [segments](super::finalizer_segments) beside the heap. Those in use stand in a list, of which each phase of a
+//! It has segments beside the heap (`finalizer_segments`). Those in use stand in a list, of which each phase of a
 //! collection makes its tasks. Mutators fill the last segment whose finalizers wait. Those that are ready form a queue for
 //! each order, segment by segment, and a segment that was emptied is free at once. Segments become old from the front of the
 //! list on, and a scavenge begins where the first young one stands. So it looks at no old ones, however many there are.
