@@ -193,8 +193,8 @@ static void weak_tables(bool compressed)
     tear_down(&s);
 }
 
-/* Finalizers: in order, with their values, taken back, and
-   counted. */
+/* Finalizers, half of them without an object: in order, with their values,
+   taken back, and counted. */
 static void finalizers_keep_their_order(bool compressed)
 {
     struct stage s = set_up(compressed, 4 << 20);
@@ -207,6 +207,11 @@ static void finalizers_keep_their_order(bool compressed)
 
             frame.values[0] = new_node(&s, i);
             frame.values[1] = new_node(&s, 1000 + i);
+            if (i % 2 == 1) {
+                CHECK(gleaner_finalize(s.m, gleaner_object(frame.values[0]),
+                                       frame.values[1], i % 4, i % 3 != 0));
+                continue;
+            }
             finalizer = gleaner_finalizer_new(
                 s.m, gleaner_object(frame.values[0]), frame.values[1],
                 i % 4, i % 3 != 0);

@@ -1184,6 +1184,10 @@ void gleaner_ephemeron_free(gleaner_ephemeron *ephemeron);
    finalizer back. */
 void *gleaner_finalizer_new(gleaner_mutator *mutator, void *object,
                             gleaner_value value, uint32_t order, bool revives);
+/* The same without the object by which a finalizer is taken back. Neither
+   allocates nor collects. False when the heap is full. */
+bool gleaner_finalize(gleaner_mutator *mutator, void *object,
+                      gleaner_value value, uint32_t order, bool revives);
 /* The finalizer is not handed out, and keeps nothing. False if it was handed out
    or taken back before. */
 bool gleaner_take_back(gleaner_mutator *mutator, void *finalizer);

@@ -142,6 +142,32 @@ pub unsafe extern "C" fn gleaner_ephemeron_free(ephemeron: Name<Ephemeron>) {
     unsafe { free(ephemeron) };
 }
 
+/// How a finalizer is handed out; ends the process if there is no such order.
+fn finalizing(order: u32, revives: bool) -> Finalizing {
+    let order = u8::try_from(order)
+        .unwrap_or_else(|_| panic!("a finalizer of order {order}: orders are 0 to 7"));
+    Finalizing { order, revives }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleaner_finalize(
+    record: *mut Record,
+    object: *mut u8,
+    value: u64,
+    order: u32,
+    revives: bool,
+) -> bool {
+    // SAFETY: the calling thread's mutator, a valid reference and a valid value.
+    let made = unsafe {
+        mutator(record, "a finalizer is made").finalize_raw(
+            Address::of(object),
+            Value::from_bits(value),
+            finalizing(order, revives),
+        )
+    };
+    made.is_ok()
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_finalizer_new(
     record: *mut Record,
@@ -150,11 +176,7 @@ pub unsafe extern "C" fn gleaner_finalizer_new(
     order: u32,
     revives: bool,
 ) -> *mut u8 {
-    let finalizing = Finalizing {
-        order: u8::try_from(order)
-            .unwrap_or_else(|_| panic!("a finalizer of order {order}: orders are 0 to 7")),
-        revives,
-    };
+    let finalizing = finalizing(order, revives);
     // SAFETY: the calling thread's mutator, a valid reference and a valid value; the caller keeps no others.
     let made = unsafe {
         mutator(record, "a finalizer is made").finalizer_raw(
