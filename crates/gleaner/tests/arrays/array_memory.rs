@@ -205,6 +205,12 @@ fn an_array_that_shrinks_gives_its_arraylets_back() {
 }
 
 #[test]
+fn an_array_that_shrinks_by_an_arraylet_gives_it_back() {
+    let test = "an_array_that_shrinks_by_an_arraylet_gives_it_back";
+    all(test, &shrinking(), shrunk::one_by_one);
+}
+
+#[test]
 fn what_the_lost_elements_referred_to_dies() {
     let test = "what_the_lost_elements_referred_to_dies";
     all(test, &shrinking(), shrunk::referents);

@@ -129,6 +129,30 @@ fn where_there_is_no_room_for_constants_nothing_else_is_allocated() {
     }
 }
 
+/// One may take all that is left. What it takes, its mutator has allocated.
+#[test]
+fn a_constant_takes_the_last_bytes() {
+    for options in ["heap-limit=4m", "heap-limit=4m,refs=compressed"] {
+        let (heap, of) = heap(options);
+        let bytes = heap.array(Elements::Bytes).unwrap().id();
+        let mut mutator = heap.attach().unwrap();
+        let small = NewObject::structure(of, 24);
+        let left = heap.constants_left() - 24;
+        let length = (left - array_bytes(0, 0)) as u32;
+        let rest = NewObject::array(bytes, length, array_bytes(length, 0));
+        for (new, taken, left) in [(small, 24, left), (rest, left, 0)] {
+            let before = mutator.allocated_bytes();
+            // SAFETY: a structure of 24 bytes, and an array with so many bytes.
+            let made = unsafe { mutator.allocate_constant_raw(new) };
+            assert!(made.is_ok(), "{options}: {taken} bytes");
+            assert_eq!(mutator.allocated_bytes(), before + taken as u64);
+            assert_eq!(heap.constants_left(), left, "{options}");
+        }
+        // SAFETY: a structure of 24 bytes.
+        assert!(unsafe { mutator.allocate_constant_raw(small) }.is_err());
+    }
+}
+
 /// They count toward the limit. What else is dead makes room for them.
 #[test]
 fn garbage_makes_room_for_constants() {

@@ -300,6 +300,19 @@ mod tests {
     }
 
     #[test]
+    fn there_are_as_many_as_the_limit_says() {
+        for most in [most_handles(64 << 10), TASK_HANDLES + 1] {
+            let handles = Handles::new(most).unwrap();
+            let create = || handles.create(Value::NULL);
+            let made = core::iter::from_fn(create).count();
+            assert_eq!(made, most);
+            handles.discard(7);
+            assert_eq!((create(), create()), (Some(7), None));
+        }
+        assert_eq!(most_handles(64 << 10), 8192);
+    }
+
+    #[test]
     fn slots_above_the_highest_in_use_are_not_looked_at() {
         let handles = Handles::new(1 << 16).unwrap();
         let create = || handles.create(Value::immediate(7)).unwrap();

@@ -59,6 +59,28 @@ pub fn dense(options: &str) {
     );
 }
 
+/// An old array that loses an arraylet at a time: a scavenge, which frees no old ones itself, finds them free.
+pub fn one_by_one(options: &str) {
+    let heap = heap(&format!("heap-limit=24m,{options}"));
+    let mut mutator = heap.attach().unwrap();
+    let arraylet = 1 << heap.fast_paths().arraylet_shift;
+    let array = array(&mut mutator, &heap, BYTES);
+    write(&mut mutator, &array, 64, 5);
+    let full = used(&heap, &mut mutator);
+    let mut left = BYTES;
+    while left > LEFT + arraylet {
+        left -= arraylet;
+        shrink(&mut mutator, &array, left / 8);
+    }
+    mutator.collect(false);
+    let after = heap.used();
+    assert!(
+        after + (BYTES - left) / 10 * 9 < full,
+        "{full} bytes before, {after} after"
+    );
+    assert_holds(&mut mutator, &array, 64, 5);
+}
+
 /// One of two arrays that share all arraylets: the other one keeps them.
 pub fn shared(options: &str) {
     let heap = heap(&format!("heap-limit=24m,{options}"));
