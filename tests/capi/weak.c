@@ -193,6 +193,65 @@ static void weak_tables(bool compressed)
     tear_down(&s);
 }
 
+static bool holds(struct stage *s, gleaner_value table, uint32_t index,
+                  uint32_t number)
+{
+    gleaner_value node
+        = gleaner_load(s->m, gleaner_object(table),
+                       16 + index * (size_t)s->m->slot_bytes);
+
+    return node != 0 && *number_of(s, node) == number;
+}
+
+/* A table that shrinks keeps what it keeps, and forgets what dies later: a small
+   one and a large one, young and old. */
+static void weak_tables_shrink(bool compressed)
+{
+    struct stage s = set_up(compressed, 4 << 20);
+    const uint32_t first[1] = { 0 }, lengths[2] = { 500, 10000 };
+    struct gleaner_weak_layout layout;
+    gleaner_type type;
+    uint32_t i, round;
+    GLEANER_FRAME(s.m, frame, 3);
+
+    memset(&layout, 0, sizeof layout);
+    layout.head = 16, layout.element = s.m->slot_bytes;
+    layout.element_slots.weak = first, layout.element_slots.weak_count = 1;
+    type = gleaner_weak_type(s.heap, &layout, NULL, 0);
+    CHECK(type != 0);
+    for (round = 0; round < 4; round++) {
+        uint32_t length = lengths[round / 2], left = length / 3;
+
+        frame.values[0] = gleaner_reference(gleaner_allocate_tailed(
+            s.m, type, length, 16, s.m->slot_bytes));
+        frame.values[1] = new_node(&s, round);
+        frame.values[2] = new_node(&s, 10 + round);
+        for (i = 0; i < length; i++)
+            gleaner_store(s.m, gleaner_object(frame.values[0]),
+                          16 + i * (size_t)s.m->slot_bytes,
+                          frame.values[1 + i % 2]);
+        if (round % 2 != 0)
+            gleaner_collect(s.m, true);
+        gleaner_shrink(s.m, gleaner_object(frame.values[0]), left);
+        for (i = 0; i < 3; i++) {
+            CHECK(gleaner_length(gleaner_object(frame.values[0])) == left);
+            CHECK(holds(&s, frame.values[0], 0, round));
+            CHECK(holds(&s, frame.values[0], left - 1,
+                        (left - 1) % 2 == 0 ? round : 10 + round));
+            gleaner_collect(s.m, i == 1);
+        }
+        frame.values[1] = 0;
+        gleaner_collect(s.m, true);
+        CHECK(gleaner_load(s.m, gleaner_object(frame.values[0]), 16) == 0);
+        CHECK(holds(&s, frame.values[0], 1, 10 + round));
+        gleaner_shrink(s.m, gleaner_object(frame.values[0]), 0);
+        gleaner_collect(s.m, true);
+        CHECK(gleaner_length(gleaner_object(frame.values[0])) == 0);
+    }
+    GLEANER_LEAVE(s.m, frame);
+    tear_down(&s);
+}
+
 /* Finalizers, half of them without an object: in order, with their values,
    taken back, and counted. */
 static void finalizers_keep_their_order(bool compressed)
@@ -251,6 +310,7 @@ int main(void)
         { "finalizers come behind weak references",
           finalizers_come_behind_weak_references },
         { "weak tables", weak_tables },
+        { "weak tables shrink", weak_tables_shrink },
         { "finalizers keep their order", finalizers_keep_their_order },
     };
 

@@ -865,8 +865,8 @@ uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
 
 /* ---- arrays that shrink -------------------------------------------------- */
 
-/* Makes an array, or an object of a type with a tail, have only its first
-   `length` elements. The object stays where it is, and so does each element that
+/* Makes an array, or an object of a type with elements behind a head (also of
+   gleaner_weak_type), have only its first `length` elements. The object stays where it is, and so does each element that
    remains; the call does not collect. The other elements are gone: collections
    make use of their memory, and pages of a large array are given back to the
    system, but count as used until the array dies. An array in pieces (option

@@ -96,6 +96,7 @@ impl<F: SlotFormat> ObjectModel<F> {
                 Shape::References
                     | Shape::Primitives { .. }
                     | Shape::Tailed { .. }
+                    | Shape::Weak { element: 1.., .. }
                     | Shape::Traced {
                         size: Size::Tailed { .. },
                         ..
