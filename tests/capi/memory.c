@@ -3,10 +3,11 @@
  * changes, memory that is given back, names of types, censuses, snapshots. All is
  * counted.
  */
+#include "child.h"
 #include "stage.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
-
 
 static const ptrdiff_t HELD = 100 << 10;
 
@@ -175,11 +176,64 @@ static void a_snapshot_is_written(bool compressed)
     tear_down(&s);
 }
 
+/* Where malloc has no memory until the first handle is refused; then everything
+   goes on. */
+static void make_handles_without_memory(const void *of)
+{
+    enum { MOST = 1000 };
+    const struct stage *s = (const struct stage *)of;
+    gleaner_handle *handles[MOST + 1];
+    struct rlimit before, none;
+    void *volatile taken;
+    size_t bytes;
+    int count = 1, i;
+
+    handles[0] = gleaner_handle_new(s->m, gleaner_integer(0));
+    if (handles[0] == NULL || getrlimit(RLIMIT_DATA, &before) != 0)
+        _exit(1);
+    none = before;
+    none.rlim_cur = 1; /* 0 would be no limit */
+    if (setrlimit(RLIMIT_DATA, &none) != 0)
+        _exit(2);
+    for (bytes = 4096; bytes >= 16; bytes /= 2)
+        while ((taken = malloc(bytes)) != NULL)
+            ;
+    while (count < MOST
+           && (handles[count] = gleaner_handle_new(s->m, gleaner_integer(count)))
+                  != NULL)
+        count++;
+    if (setrlimit(RLIMIT_DATA, &before) != 0 || count == MOST)
+        _exit(3);
+    handles[count] = gleaner_handle_new(s->m, gleaner_integer(count));
+    for (i = 0; i <= count; i++) {
+        if (gleaner_number(gleaner_handle_get(handles[i])) != i)
+            _exit(4);
+        gleaner_handle_free(handles[i]);
+    }
+    gleaner_collect(s->m, true);
+    gleaner_detach(s->m);
+    /* What was refused is not counted among what holds the heap. */
+    _exit(gleaner_heap_free(s->heap) ? 0 : 5);
+}
+
+static void a_handle_without_memory_is_null(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    char said[8192];
+    int status = said_by_child(make_handles_without_memory, &s, said,
+                               sizeof said);
+
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(said[0] == 0);
+    tear_down(&s);
+}
+
 int main(void)
 {
     static const struct stage_case cases[] = {
         { "bytes outside bring collections", bytes_outside_bring_collections },
         { "the limit changes", the_limit_changes },
+        { "a handle without memory is NULL", a_handle_without_memory_is_null },
         { "a census names types", a_census_names_types },
         { "a snapshot is written", a_snapshot_is_written },
     };

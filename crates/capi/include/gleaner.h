@@ -1130,8 +1130,8 @@ void gleaner_set_root_visitor(gleaner_heap *heap,
    free it. One that is used after it was freed, or freed twice, ends the
    process with a message; so does a weak reference or an ephemeron. Their
    pointers are no addresses. The functions that make handles, weak references
-   and ephemerons answer NULL when the heap has no room for another one. A heap
-   has some four million of all three together at most.
+   and ephemerons answer NULL when the heap or malloc has no room for another one.
+   A heap has some four million of all three together at most.
 
    A weak reference and an ephemeron are small objects of the heap, which a handle
    keeps: to make one is to allocate, so it may collect, and other references have

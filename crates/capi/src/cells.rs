@@ -160,19 +160,22 @@ impl<T: Send + Sync> Cells<T> {
         }
     }
 
-    /// A name for a value. The caller is a mutator inside a gate.
-    pub fn put(&self, value: T) -> Name<T> {
-        self.take_cell().fill(value)
+    /// A name for a value; `None` if the system gives no memory for more cells. The caller is a mutator inside a gate.
+    pub fn put(&self, value: T) -> Option<Name<T>> {
+        self.take_cell().map(|cell| cell.fill(value))
     }
 
-    fn take_cell(&self) -> &'static Cell<T> {
+    fn take_cell(&self) -> Option<&'static Cell<T>> {
         let mut ready = self.ready.lock().expect("a panic here ends the process");
         if ready.free.is_null() {
             ready.free = self.freed.swap(ptr::null_mut(), Ordering::Acquire);
         }
         if ready.free.is_null() {
-            let chunk: Box<[Cell<T>]> = (0..CHUNK_CELLS).map(|_| Cell::empty()).collect();
-            let chunk: &'static [Cell<T>] = Box::leak(chunk);
+            let mut chunk = Vec::new();
+            chunk.try_reserve_exact(CHUNK_CELLS).ok()?;
+            ready.chunks.try_reserve(1).ok()?;
+            chunk.extend((0..CHUNK_CELLS).map(|_| Cell::empty()));
+            let chunk: &'static [Cell<T>] = chunk.leak();
             ready.chunks.push(chunk);
             for cell in chunk {
                 cell.next.store(ready.free, Ordering::Relaxed);
@@ -182,7 +185,7 @@ impl<T: Send + Sync> Cells<T> {
         // SAFETY: not null, so a cell, which exists for ever.
         let cell = unsafe { &*ready.free };
         ready.free = cell.next.load(Ordering::Relaxed);
-        cell
+        Some(cell)
     }
 
     /// Takes a value out; `None` if it was freed before.
@@ -221,7 +224,9 @@ mod tests {
         let cells = Cells::new();
         let mut names = HashSet::new();
         let mut put_and_take = |round| {
-            let put: Vec<_> = (0..CHUNK_CELLS).map(|at| cells.put((round, at))).collect();
+            let put: Vec<_> = (0..CHUNK_CELLS)
+                .map(|at| cells.put((round, at)).unwrap())
+                .collect();
             for (at, name) in put.iter().enumerate() {
                 assert!(names.insert(name.0), "a second value has that name");
                 // SAFETY: made by these cells.

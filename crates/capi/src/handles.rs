@@ -33,7 +33,8 @@ named!(Ephemeron, "an ephemeron");
 
 /// The caller is inside the gate, as every function is that makes one of these.
 fn named<T: Named>(made: Option<T>) -> Name<T> {
-    made.map_or(Name::NULL, |made| T::cells().put(made))
+    let put = |made| T::cells().put(made);
+    made.and_then(put).unwrap_or(Name::NULL)
 }
 
 /// # Safety
