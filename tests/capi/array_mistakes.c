@@ -26,6 +26,39 @@ static void copies_no_array(struct stage *s)
     gleaner_copy_elements(s->m, array, 0, node, 0, 1);
 }
 
+static void copies_from_nothing(struct stage *s)
+{
+    gleaner_copy_elements(s->m, NULL, 0,
+                          gleaner_allocate_array(s->m, s->bytes, 10, 1), 0, 1);
+}
+
+static void copies_to_an_integer(struct stage *s)
+{
+    gleaner_copy_elements(s->m, gleaner_allocate_array(s->m, s->bytes, 10, 1),
+                          0, (void *)(uintptr_t)gleaner_integer(3), 0, 1);
+}
+
+static void compares_with_nothing(struct stage *s)
+{
+    gleaner_compare_elements(s->m,
+                             gleaner_allocate_array(s->m, s->bytes, 10, 1), 0,
+                             NULL, 0, 1);
+}
+
+static void compares_an_object_of_the_stack(struct stage *s)
+{
+    uint64_t words[4] = { 0 };
+
+    gleaner_compare_elements(s->m, words, 0,
+                             gleaner_allocate_array(s->m, s->bytes, 10, 1), 0,
+                             1);
+}
+
+static void asks_nothing_for_its_elements(struct stage *s)
+{
+    gleaner_pinned_elements(s->m, NULL);
+}
+
 static void compares_beyond_the_end(struct stage *s)
 {
     void *array = gleaner_allocate_array(s->m, s->list, 10, s->m->slot_bytes);
@@ -218,6 +251,13 @@ static void accesses_with_code_for_other_arrays(struct stage *s)
 static const struct mistake mistakes[] = {
     { "a copy of 6 elements at 5 of an array of 10", copies_beyond_the_end },
     { "which is no array", copies_no_array },
+    { "a copy of elements for 0x0, where no object", copies_from_nothing },
+    { "a copy of elements for 0x7, where no object", copies_to_an_integer },
+    { "a comparison of elements for 0x0, where no object",
+      compares_with_nothing },
+    { "a comparison of elements for 0x", compares_an_object_of_the_stack },
+    { "the address of elements for 0x0, where no object",
+      asks_nothing_for_its_elements },
     { "a comparison of 3 elements at 8 of an array of 10",
       compares_beyond_the_end },
     { "a comparison of an array of references with one of numbers of 1 byte",

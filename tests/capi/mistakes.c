@@ -317,6 +317,93 @@ static void allocates_too_little(struct stage *s)
     gleaner_allocate(s->m, s->node, s->node_bytes - 8);
 }
 
+static void pins_too_little(struct stage *s)
+{
+    gleaner_allocate_pinned(s->m, s->node, s->node_bytes - 8);
+}
+
+static void pins_an_unknown_type(struct stage *s)
+{
+    gleaner_allocate_pinned(s->m, s->bytes + 5000, 16);
+}
+
+static void pins_a_type_that_was_unregistered(struct stage *s)
+{
+    gleaner_type type = gleaner_references(s->heap), gone = type;
+
+    CHECK(gleaner_unregister_types(s->m, &type, 1) == 1);
+    gleaner_allocate_pinned(s->m, gone, 16);
+}
+
+/* Of a type that the heap has for itself. */
+static void forges_a_finalizer(struct stage *s)
+{
+    void *node = gleaner_allocate(s->m, s->node, s->node_bytes);
+    void *finalizer = gleaner_finalizer_new(s->m, node, 0, 0, true);
+
+    gleaner_allocate_pinned(s->m, gleaner_type_of(finalizer),
+                            8 + 3 * (size_t)s->m->slot_bytes);
+}
+
+static void allocates_a_constant_of_no_bytes(struct stage *s)
+{
+    gleaner_allocate_constant(s->m, s->node, 0);
+}
+
+static void allocates_a_constant_of_an_unknown_type(struct stage *s)
+{
+    gleaner_allocate_constant(s->m, s->bytes + 5000, 16);
+}
+
+static size_t any_size(void *data, const void *object)
+{
+    (void)data, (void)object;
+    return 16;
+}
+
+static void trace_nothing(void *data, void *object,
+                          struct gleaner_visitor *visitor)
+{
+    (void)data, (void)object, (void)visitor;
+}
+
+/* Its size is what the caller says, but no object is that small. */
+static void allocates_a_constant_that_sizes_itself(struct stage *s)
+{
+    struct gleaner_traced traced;
+
+    memset(&traced, 0, sizeof traced);
+    traced.size = any_size;
+    traced.trace = trace_nothing;
+    gleaner_allocate_constant(
+        s->m, gleaner_traced_type(s->heap, &traced, NULL, 0), 8);
+}
+
+static void allocates_a_weak_constant(struct stage *s)
+{
+    const uint32_t first[] = { 0 };
+    struct gleaner_weak_layout layout;
+
+    memset(&layout, 0, sizeof layout);
+    layout.head = 16;
+    layout.element = s->m->slot_bytes;
+    layout.element_slots.weak = first;
+    layout.element_slots.weak_count = 1;
+    gleaner_allocate_array_constant(
+        s->m, gleaner_weak_type(s->heap, &layout, NULL, 0), 10,
+        s->m->slot_bytes);
+}
+
+static void asks_nothing_for_its_hash(struct stage *s)
+{
+    gleaner_identity_hash(s->m, NULL);
+}
+
+static void asks_an_integer_for_its_hash(struct stage *s)
+{
+    gleaner_identity_hash(s->m, (void *)(uintptr_t)gleaner_integer(3));
+}
+
 static void attaches_to_nothing(struct stage *s)
 {
     (void)s;
@@ -412,6 +499,22 @@ static const struct mistake mistakes[] = {
     { "bytes with this length, and ", allocates_a_closure_as_an_array },
     { "bytes with this length, and ", pins_a_closure_as_an_array },
     { "bytes, and ", allocates_too_little },
+    { "allocation of a pinned object: type ", pins_too_little },
+    { "allocation of a pinned object: no type ", pins_an_unknown_type },
+    { "allocation of a pinned object: no type ",
+      pins_a_type_that_was_unregistered },
+    { "allocation of a pinned object: no type ", forges_a_finalizer },
+    { "bytes, and 0 were asked for", allocates_a_constant_of_no_bytes },
+    { "allocation of a constant: no type ",
+      allocates_a_constant_of_an_unknown_type },
+    { "has 16 bytes, and 8 were asked for",
+      allocates_a_constant_that_sizes_itself },
+    { "has weak slots or ephemerons, and no collection looks at constants",
+      allocates_a_weak_constant },
+    { "an identity hash for 0x0, where no object of this heap lies",
+      asks_nothing_for_its_hash },
+    { "an identity hash for 0x7, where no object of this heap lies",
+      asks_an_integer_for_its_hash },
     { "is not in the object of its base", derives_beyond_the_object },
     { "is not in the object of its base", derives_before_the_object },
     { "a trace function visits a derived pointer", traces_a_derived_pointer },

@@ -517,7 +517,7 @@ static void a_constant_that_refers_to_what_moves_is_found(bool compressed)
     int status = said_by_child(store_what_moves, &s, said, sizeof said);
 
     CHECK(WIFSIGNALED(status));
-    CHECK(strstr(said, "a slot of a constant refers to an object that never moves")
+    CHECK(strstr(said, "a constant refers only to objects that never move")
           != NULL);
     tear_down(&s);
 }

@@ -268,7 +268,8 @@ struct gleaner_slots {
     size_t ephemeron_count;
 };
 struct gleaner_weak_layout {
-    size_t head; /* bytes before the first element */
+    size_t head; /* bytes before the first element, at least 16; if there are
+                    no elements, bytes of the object, also at least 16 */
     struct gleaner_slots slots;
     size_t element; /* bytes of an element; 0 if there are no elements */
     struct gleaner_slots element_slots; /* from the start of an element */
@@ -607,7 +608,7 @@ static inline size_t gleaner_array_bytes(uint32_t length, size_t element_bytes)
 
    The functions for arrays are not for types with a head (gleaner_tailed),
    because they would make the object too small. This mistake is noticed with
-   GLEANER_DEBUG, and always for pinned and immortal arrays. */
+   GLEANER_DEBUG, and always for pinned and immortal arrays and for constants. */
 static inline void *gleaner_allocate_array(gleaner_mutator *mutator,
                                            gleaner_type type, uint32_t length,
                                            size_t element_bytes)
@@ -676,7 +677,8 @@ gleaner_allocate_array_initialized(gleaner_mutator *mutator, gleaner_type type,
    calls that keep its address. The array lies in one piece. Large objects never
    move anyway, nor do large arrays that lie in one piece. An object of a
    gleaner_tailed type cannot be pinned; it stays in place only if it is
-   large. */
+   large. A number that is no type of the program's, and a size that is not that
+   of the type, end the process with a message. */
 void *gleaner_allocate_pinned(gleaner_mutator *mutator, gleaner_type type,
                               size_t bytes);
 void *gleaner_allocate_array_pinned(gleaner_mutator *mutator, gleaner_type type,
@@ -716,7 +718,11 @@ void *gleaner_allocate_array_immortal(gleaner_mutator *mutator,
    full, the answer is NULL, and nothing is collected: allocate the object pinned
    instead and keep it by a handle, which costs each full collection a look at it.
    The answer is also NULL when the heap is full. Treat these functions like any
-   allocation. */
+   allocation.
+
+   A number that is no type of the program's, and a size that is not that of the
+   type, end the process with a message. So does a type with weak slots or
+   ephemerons: no collection would clear them. */
 void *gleaner_allocate_constant(gleaner_mutator *mutator, gleaner_type type,
                                 size_t bytes);
 void *gleaner_allocate_array_constant(gleaner_mutator *mutator,
@@ -859,19 +865,21 @@ static inline bool gleaner_swap(gleaner_mutator *mutator, void *object,
     return true;
 }
 
-/* A number from 1 to 2^28 - 1 that stays the same as long as the object
-   lives. */
+/* A number from 1 to 2^28 - 1 that stays the same as long as the object lives.
+   NULL, an integer and an object of another heap end the process with a
+   message. */
 uint32_t gleaner_identity_hash(gleaner_mutator *mutator, void *object);
 
 /* ---- arrays that shrink -------------------------------------------------- */
 
 /* Makes an array, or an object of a type with elements behind a head (also of
-   gleaner_weak_type), have only its first `length` elements. The object stays where it is, and so does each element that
-   remains; the call does not collect. The other elements are gone: collections
-   make use of their memory, and pages of a large array are given back to the
-   system, but count as used until the array dies. An array in pieces (option
-   `arrays`) stays one, however short it is; the arraylets that it had to itself
-   are free, those that it shared live as long as other arrays have them.
+   gleaner_weak_type), have only its first `length` elements. The object stays
+   where it is, and so does each element that remains; the call does not
+   collect. The other elements are gone: collections make use of their memory,
+   and pages of a large array are given back to the system, but count as used
+   until the array dies. An array in pieces (option `arrays`) stays one, however
+   short it is; the arraylets that it had to itself are free, those that it
+   shared live as long as other arrays have them.
 
    A length that is larger, an object that has no length, and an open window end
    the process with a message.

@@ -20,7 +20,9 @@
    and the steps of cursors are checked. A wrong one ends the process with a
    message, and so does a store through a cursor that only reads. The size of
    elements is not checked. gleaner_copy_elements, gleaner_compare_elements and
-   gleaner_pinned_elements always check everything, the size of elements too. */
+   gleaner_pinned_elements always check everything, the size of elements too, and
+   that an object of the heap can lie at the address: NULL and integers end the
+   process with a message. */
 
 #ifdef GLEANER_DEBUG
 #define GLEANER_IN_ARRAY(array, index, count)                                  \

@@ -110,7 +110,8 @@ pub unsafe extern "C" fn gleaner_check_size(
     check_type(id);
     // SAFETY: the calling thread's mutator.
     let mutator = unsafe { mutator(record, "an allocation") };
-    mutator.check_size(TypeId::new(id), has_length.then_some(length), bytes);
+    let length = has_length.then_some(length);
+    mutator.check_size("allocation", TypeId::new(id), length, bytes);
 }
 
 /// The end of a process that was built with `GLEANER_DEBUG`: an integer that no slot of 4 bytes has room for.

@@ -262,12 +262,13 @@ pub unsafe extern "C" fn gleaner_copy_elements(
     count: u32,
 ) -> bool {
     let (from, to) = (Address::of(from.cast_mut()), Address::of(to));
-    // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
-    unsafe {
-        mutator(record, "a copy of elements")
-            .copy_elements_raw(from, from_index, to, to_index, count)
+    // SAFETY: the calling thread's mutator.
+    let mutator = unsafe { mutator(record, "a copy of elements") };
+    for array in [from, to] {
+        mutator.assert_holds(array, "a copy of elements");
     }
-    .is_ok()
+    // SAFETY: valid references, as gleaner_elements.h asks; what the arrays have is checked.
+    unsafe { mutator.copy_elements_raw(from, from_index, to, to_index, count) }.is_ok()
 }
 
 #[unsafe(no_mangle)]
@@ -281,19 +282,24 @@ pub unsafe extern "C" fn gleaner_compare_elements(
 ) -> u32 {
     let one = (Address::of(one.cast_mut()), index as usize);
     let other = (Address::of(other.cast_mut()), other_index as usize);
-    // SAFETY: the calling thread's mutator; arrays and indexes are the caller's promise.
-    let differs = unsafe {
-        mutator(record, "a comparison of elements").compare_elements_raw(one, other, count as usize)
-    };
+    // SAFETY: the calling thread's mutator.
+    let mutator = unsafe { mutator(record, "a comparison of elements") };
+    for (array, _) in [one, other] {
+        mutator.assert_holds(array, "a comparison of elements");
+    }
+    // SAFETY: valid references, as gleaner_elements.h asks; what the arrays have is checked.
+    let differs = unsafe { mutator.compare_elements_raw(one, other, count as usize) };
     differs.map_or(count, |index| index as u32)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_pinned_elements(record: *mut Record, array: *mut u8) -> *mut u8 {
-    // SAFETY: the calling thread's mutator, and a valid reference.
-    let elements = unsafe {
-        mutator(record, "the elements of a pinned array").pinned_elements_raw(Address::of(array))
-    };
+    let array = Address::of(array);
+    // SAFETY: the calling thread's mutator.
+    let mutator = unsafe { mutator(record, "the elements of a pinned array") };
+    mutator.assert_holds(array, "the address of elements");
+    // SAFETY: a valid reference, as gleaner_elements.h asks.
+    let elements = unsafe { mutator.pinned_elements_raw(array) };
     elements.map_or(ptr::null_mut(), |(first, _)| first.as_ptr())
 }
 

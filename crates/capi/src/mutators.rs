@@ -89,8 +89,8 @@ fn array(id: u32, length: u32, bytes: usize) -> NewObject {
     NewObject::array(TypeId::new(id), length, bytes)
 }
 
-/// The mutator of a record, for `what`, and an array of elements of so many bytes. Ends the process if arrays of its type
-/// have others.
+/// The mutator of a record, and an array of elements of so many bytes, to be allocated. Ends the process if arrays of its
+/// type have others; `what` is done, for the message.
 ///
 /// # Safety
 /// What [`mutator()`] asks.
@@ -104,8 +104,8 @@ unsafe fn sized_array<'a>(
     let bytes = array_bytes_of(length, element_bytes);
     let new = array(id, length, bytes);
     // SAFETY: no other reference to the mutator is in use, as the caller promises.
-    let mutator = unsafe { mutator(record, what) };
-    mutator.check_size(TypeId::new(id), Some(length), bytes);
+    let mutator = unsafe { mutator(record, "an allocation") };
+    mutator.check_size(what, TypeId::new(id), Some(length), bytes);
     (mutator, new)
 }
 
@@ -144,10 +144,13 @@ pub unsafe extern "C" fn gleaner_allocate_pinned(
     bytes: usize,
 ) -> *mut u8 {
     let bytes = whole_granules(bytes);
-    // SAFETY: the calling thread's mutator and a type of its heap whose objects have `bytes` bytes, as gleaner.h asks.
-    let object =
-        unsafe { mutator(record, "an allocation").allocate_pinned_raw(structure(id, bytes)) };
-    pointer(object.ok())
+    let new = structure(id, bytes);
+    // SAFETY: the calling thread's mutator.
+    let mutator = unsafe { mutator(record, "an allocation") };
+    let what = "allocation of a pinned object";
+    mutator.check_size(what, TypeId::new(id), None, bytes);
+    // SAFETY: a type of its heap, whose objects have so many bytes, which was checked.
+    pointer(unsafe { mutator.allocate_pinned_raw(new) }.ok())
 }
 
 #[unsafe(no_mangle)]
@@ -157,9 +160,9 @@ pub unsafe extern "C" fn gleaner_allocate_array_pinned(
     length: u32,
     element_bytes: usize,
 ) -> *mut u8 {
+    let what = "allocation of a pinned array";
     // SAFETY: the calling thread's mutator.
-    let (mutator, array) =
-        unsafe { sized_array(record, "an allocation", id, length, element_bytes) };
+    let (mutator, array) = unsafe { sized_array(record, what, id, length, element_bytes) };
     // SAFETY: a type of its heap, as gleaner.h asks, whose objects with this length have these bytes.
     pointer(unsafe { mutator.allocate_pinned_raw(array) }.ok())
 }
@@ -171,9 +174,9 @@ pub unsafe extern "C" fn gleaner_allocate_array_immortal(
     length: u32,
     element_bytes: usize,
 ) -> *mut u8 {
+    let what = "allocation of an immortal array";
     // SAFETY: the calling thread's mutator.
-    let (mutator, array) =
-        unsafe { sized_array(record, "an allocation", id, length, element_bytes) };
+    let (mutator, array) = unsafe { sized_array(record, what, id, length, element_bytes) };
     // SAFETY: a type of its heap, as gleaner.h asks, whose objects with this length have these bytes.
     pointer(unsafe { mutator.allocate_immortal_raw(array) }.ok())
 }
@@ -185,7 +188,7 @@ pub unsafe extern "C" fn gleaner_allocate_constant(
     bytes: usize,
 ) -> *mut u8 {
     let bytes = whole_granules(bytes);
-    // SAFETY: the calling thread's mutator and a type of its heap whose objects have `bytes` bytes, as gleaner.h asks.
+    // SAFETY: the calling thread's mutator; type and size are checked.
     let object = unsafe {
         mutator(record, "a constant is allocated").allocate_constant_raw(structure(id, bytes))
     };
@@ -199,11 +202,10 @@ pub unsafe extern "C" fn gleaner_allocate_array_constant(
     length: u32,
     element_bytes: usize,
 ) -> *mut u8 {
-    // SAFETY: the calling thread's mutator.
-    let (mutator, array) =
-        unsafe { sized_array(record, "a constant is allocated", id, length, element_bytes) };
-    // SAFETY: a type of its heap, as gleaner.h asks, whose objects with this length have these bytes.
-    pointer(unsafe { mutator.allocate_constant_raw(array) }.ok())
+    let array = array(id, length, array_bytes_of(length, element_bytes));
+    // SAFETY: the calling thread's mutator; type, length and size are checked.
+    let array = unsafe { mutator(record, "a constant is allocated").allocate_constant_raw(array) };
+    pointer(array.ok())
 }
 
 /// What is called for each object of a heap.
@@ -318,10 +320,12 @@ pub unsafe extern "C" fn gleaner_collect(record: *mut Record, everything: bool) 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleaner_identity_hash(record: *mut Record, object: *mut u8) -> u32 {
-    // SAFETY: the calling thread's mutator, and a valid reference.
-    unsafe {
-        mutator(record, "an identity hash is asked for").identity_hash_raw(Address::of(object))
-    }
+    let object = Address::of(object);
+    // SAFETY: the calling thread's mutator.
+    let mutator = unsafe { mutator(record, "an identity hash is asked for") };
+    mutator.assert_holds(object, "an identity hash");
+    // SAFETY: a valid reference, as gleaner.h asks.
+    unsafe { mutator.identity_hash_raw(object) }
 }
 
 /// A function of the embedder's for each mutator, with its data.

@@ -18,12 +18,13 @@ use std::cell::Cell;
 
 use gleaner_mem::Address;
 use gleaner_mem::header::Header;
-use gleaner_mem::object_model::{FIELDS, TypeId};
+use gleaner_mem::object_model::{FIELDS, Shape, TypeId};
 use gleaner_mem::slot::Value;
 use gleaner_mem::zero;
 use gleaner_plans::scavenge::LARGE_BYTES;
 use gleaner_plans::scavenge::allocate::{Fresh, Place};
 use gleaner_plans::scavenge::arrays::Contents;
+use gleaner_plans::scavenge::checks::no_type;
 use gleaner_plans::scavenge::weak::own_types::OwnType;
 
 use crate::body::{OutOfMemory, with_heap};
@@ -90,15 +91,19 @@ impl Mutator {
     /// and the object may be allocated pinned instead, and kept by a handle, which costs each full collection a look at it.
     /// Where the heap is full this collects, and fails if what lives leaves no room.
     ///
+    /// # Panics
+    /// If type, length and size do not belong together; and if objects of the type have weak slots or ephemerons, since only
+    /// a collection that looks at the object clears these.
+    ///
     /// # Safety
     /// What [`Mutator::allocate_raw`] asks with [`Fresh::Zeroed`]. References that are stored into the object lead to
     /// other constants, or to objects that never move and never die.
     pub unsafe fn allocate_constant_raw(&mut self, new: NewObject) -> Result<Address, OutOfMemory> {
         self.assert_may_collect("an allocation");
-        let NewObject { id, length, bytes } = new;
+        let NewObject { id, bytes, .. } = new;
+        self.check_constant(new);
         let record = self.record_place();
         let room = with_heap!(&self.shared.kind, heap => {
-            heap.check_request(id, length, bytes);
             // SAFETY: this thread's mutator, inside the gate, which was asserted.
             unsafe { heap.allocate_constant(record, bytes) }
         });
@@ -171,11 +176,30 @@ impl Mutator {
     }
 
     /// Panics if an object of the type, with `length` elements if it has some, has not `bytes` bytes: what `quarantine`
-    /// does for each allocation. More bytes than the heap may have are no mistake.
-    pub fn check_size(&self, id: TypeId, length: Option<u32>, bytes: usize) {
-        with_heap!(&self.shared.kind, heap => if bytes <= heap.config.limit {
-            heap.check_size(id, length, bytes);
+    /// does for each allocation. It panics, too, if the embedder registered no such type. More bytes than the heap may have
+    /// are no mistake. `what` is done, for the message.
+    pub fn check_size(&self, what: &str, id: TypeId, length: Option<u32>, bytes: usize) {
+        with_heap!(&self.shared.kind, heap => {
+            if !heap.has_type(id) {
+                no_type(what, id);
+            }
+            if bytes <= heap.config.limit {
+                heap.check_size(what, id, length, bytes);
+            }
         });
+    }
+
+    /// Panics if the object cannot be a constant.
+    fn check_constant(&self, NewObject { id, length, bytes }: NewObject) {
+        const WHAT: &str = "allocation of a constant";
+        self.check_size(WHAT, id, length, bytes);
+        let shape = with_heap!(&self.shared.kind, heap => heap.model.shape(id));
+        assert!(
+            !matches!(shape, Some(Shape::Weak { .. })),
+            "{WHAT}: type {} has weak slots or ephemerons, and no collection looks at constants to clear them: allocate it as \
+             other objects, and keep it by a handle",
+            id.get()
+        );
     }
 
     /// Takes `bytes` bytes from the buffer; `None` if they are more than `most`, or more than the buffer has.

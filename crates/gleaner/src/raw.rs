@@ -431,6 +431,13 @@ impl Mutator {
     #[inline]
     pub(crate) fn assert_own(&self, object: Address, what: &str) {
         self.assert_inside(what);
+        self.assert_holds(object, what);
+    }
+
+    /// Panics if no object of this heap can lie there: `what` needs one. For a door that is given addresses; it may be called
+    /// outside of the gate.
+    #[inline]
+    pub fn assert_holds(&self, object: Address, what: &str) {
         let is_own = with_heap!(&self.shared.kind, heap => heap.can_hold(object));
         assert!(
             is_own,

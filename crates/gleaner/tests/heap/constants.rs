@@ -1,5 +1,6 @@
 //! Constants: no collection looks at them, however many there are, and what has no room among them is refused.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -150,6 +151,56 @@ fn a_constant_takes_the_last_bytes() {
         }
         // SAFETY: a structure of 24 bytes.
         assert!(unsafe { mutator.allocate_constant_raw(small) }.is_err());
+    }
+}
+
+/// What a collection would have to look at, and sizes and types that are wrong.
+#[test]
+fn what_cannot_be_a_constant_is_refused() {
+    for options in ["heap-limit=4m", "heap-limit=4m,refs=compressed"] {
+        let (heap, of) = heap(options);
+        let weak = heap.weak_array().unwrap().id();
+        let table = heap.ephemeron_table().unwrap().id();
+        let unknown = TypeId::new(table.get() + 100);
+        let mut mutator = heap.attach().unwrap();
+        let before = heap.constants_left();
+        let log2 = if options.ends_with("compressed") {
+            2
+        } else {
+            3
+        };
+        let cases = [
+            (
+                NewObject::structure(of, 0),
+                "has 24 bytes, and 0 were asked for",
+            ),
+            (
+                NewObject::structure(of, 32),
+                "has 24 bytes, and 32 were asked for",
+            ),
+            (
+                NewObject::structure(unknown, 24),
+                "was registered with this heap",
+            ),
+            (
+                NewObject::array(weak, 10, array_bytes(10, log2)),
+                "has weak slots",
+            ),
+            (
+                NewObject::array(table, 10, array_bytes(20, log2)),
+                "has weak slots or ephemerons",
+            ),
+        ];
+        for (new, why) in cases {
+            // SAFETY: it is refused before anything is allocated.
+            let make = || unsafe { mutator.allocate_constant_raw(new) };
+            let said = catch_unwind(AssertUnwindSafe(make)).unwrap_err();
+            let said = said.downcast_ref::<String>().unwrap();
+            assert!(said.starts_with("allocation of a constant: "), "{said}");
+            assert!(said.contains(why), "{said}");
+        }
+        assert_eq!(heap.constants_left(), before);
+        assert!(fill(&mut mutator, of) > 0);
     }
 }
 

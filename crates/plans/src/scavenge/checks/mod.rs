@@ -25,7 +25,9 @@ use gleaner_base::options::Verify;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
-use gleaner_mem::object_model::{ELEMENTS, FIELDS, Shape, TypeId, array_bytes, tailed_bytes};
+use gleaner_mem::object_model::{
+    ELEMENTS, FIELDS, LEAST_BYTES, Shape, TypeId, array_bytes, tailed_bytes,
+};
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::traced::Size;
 use gleaner_mem::zero;
@@ -65,16 +67,17 @@ impl<F: SlotFormat> Scavenge<F> {
     /// A mutator asks for an object: where allocations are checked, as [`Scavenge::check_size`].
     pub fn check_request(&self, id: TypeId, length: Option<u32>, bytes: usize) {
         if self.checks() {
-            self.check_size(id, length, bytes);
+            self.check_size("allocation", id, length, bytes);
         }
     }
 
     /// Ends the process if a type says that an object has not `bytes` bytes, or not with this length, or has no length.
-    pub fn check_size(&self, id: TypeId, length: Option<u32>, bytes: usize) {
+    /// `what` is done, for the message.
+    pub fn check_size(&self, what: &str, id: TypeId, length: Option<u32>, bytes: usize) {
         let number = id.get();
-        let known = number < self.model.types.count() && !id.is_filler();
-        let Some(shape) = self.model.shape(id).filter(|_| known) else {
-            panic!("allocation: no type {number} was registered with this heap");
+        let known = self.model.types.has(id);
+        let Some(shape) = known.then(|| self.model.shape(id)).flatten() else {
+            no_type(what, id);
         };
         let wanted = match (shape, length) {
             (Shape::Structure { bytes, .. }, None) => bytes,
@@ -84,7 +87,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 },
                 None,
             ) => head,
-            (Shape::Weak { element: 0, .. }, _) => wrong_kind(number, length),
+            (Shape::Weak { element: 0, .. }, _) => wrong_kind(what, number, length),
             (Shape::References, Some(length)) => array_bytes(length, F::BYTES.trailing_zeros()),
             (Shape::Primitives { log2 }, Some(length)) => array_bytes(length, log2),
             (
@@ -96,15 +99,17 @@ impl<F: SlotFormat> Scavenge<F> {
                 (Size::Tailed { head, element }, Some(length)) => {
                     tailed_bytes(head, length, element)
                 }
-                (Size::Function(_), _) => return,
-                _ => wrong_kind(number, length),
+                // The function is asked when the object is there.
+                (Size::Function(_), _) => bytes.max(LEAST_BYTES),
+                _ => wrong_kind(what, number, length),
             },
-            _ => wrong_kind(number, length),
+            _ => wrong_kind(what, number, length),
         };
         let wanted = wanted.next_multiple_of(8);
         assert!(
             wanted == bytes,
-            "allocation: type {number} has {wanted} bytes{}, and {bytes} were asked for",
+            "{what}: type {number} has {wanted} bytes{}, and {bytes} were asked for: pass the size with which the type was \
+             registered",
             if length.is_some() {
                 " with this length"
             } else {
@@ -311,9 +316,18 @@ fn is_guard(at: Address) -> bool {
     }
 }
 
-fn wrong_kind(number: u32, length: Option<u32>) -> ! {
+/// The end of a process that does `what` with the number of no type.
+#[cold]
+pub fn no_type(what: &str, id: TypeId) -> ! {
+    panic!(
+        "{what}: no type {} was registered with this heap: pass a number that a registration answered",
+        id.get()
+    );
+}
+
+fn wrong_kind(what: &str, number: u32, length: Option<u32>) -> ! {
     match length {
-        Some(_) => panic!("allocation: type {number} is no array, and was allocated with a length"),
-        None => panic!("allocation: type {number} is an array, and was allocated without a length"),
+        Some(_) => panic!("{what}: type {number} is no array, and was allocated with a length"),
+        None => panic!("{what}: type {number} is an array, and was allocated without a length"),
     }
 }

@@ -173,7 +173,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
             self.require_object(referent, space, slot, header);
             self.require(
                 !heap.is_constant(object) || heap.never_moves(referent),
-                "a slot of a constant refers to an object that never moves",
+                "a constant refers only to objects that never move",
                 space,
                 slot,
                 header,
