@@ -21,6 +21,10 @@ use crate::zero::Processor;
 
 /// Bytes that one turn of a loop over wide vectors takes.
 const BLOCK: usize = 128;
+/// Bytes of a wide vector. A copy of [`LONG`] bytes or more stores aligned ones, since a store into two cache lines takes twice
+/// as long as one into one.
+const WIDE: usize = 32;
+const LONG: usize = 4 * BLOCK;
 
 fn has_wide_vectors() -> bool {
     Processor::detect().avx
@@ -254,9 +258,17 @@ pub unsafe fn copy_upward(from: Address, to: Address, count: usize) -> usize {
     // SAFETY: the bytes lie there, as the caller promises, and are used as the file says.
     unsafe {
         if count >= BLOCK && has_wide_vectors() {
-            let blocks = count / BLOCK;
-            copy_blocks!(from, to, blocks, "128");
-            done = blocks * BLOCK;
+            if count >= LONG {
+                done = to.word().wrapping_neg() % WIDE;
+                let odd = done % 16;
+                copy_few(from, to, odd);
+                if odd < done {
+                    copy_piece(from.add(odd), to.add(odd), 4);
+                }
+            }
+            let blocks = (count - done) / BLOCK;
+            copy_blocks!(from.add(done), to.add(done), blocks, "128");
+            done += blocks * BLOCK;
         }
         while count - done >= 16 {
             copy_piece(from.add(done), to.add(done), 4);
@@ -265,6 +277,28 @@ pub unsafe fn copy_upward(from: Address, to: Address, count: usize) -> usize {
         copy_few(from.add(done), to.add(done), count - done);
     }
     count
+}
+
+/// Of `count` bytes copies the last `few`, from the last on.
+///
+/// # Safety
+/// As for [`copy_downward`].
+#[inline(always)]
+unsafe fn copy_last(from: Address, to: Address, count: usize, few: usize) {
+    let mut left = count;
+    // SAFETY: pieces of the bytes, which lie at both places, as the caller promises, and are used as the file says.
+    unsafe {
+        for _ in 0..few / 16 {
+            left -= 16;
+            copy_piece(from.add(left), to.add(left), 4);
+        }
+        for log2 in PIECES {
+            if few & (1 << log2) != 0 {
+                left -= 1 << log2;
+                copy_piece(from.add(left), to.add(left), log2);
+            }
+        }
+    }
 }
 
 /// Copies all bytes, from the last on. The result is how many at the start are left: none.
@@ -277,21 +311,17 @@ pub unsafe fn copy_downward(from: Address, to: Address, count: usize) -> usize {
     // SAFETY: the bytes lie there, as the caller promises, and are used as the file says.
     unsafe {
         if count >= BLOCK && has_wide_vectors() {
-            let blocks = count / BLOCK;
-            let last = count - BLOCK;
+            if count >= LONG {
+                let odd = to.add(count).word() % WIDE;
+                copy_last(from, to, left, odd);
+                left -= odd;
+            }
+            let blocks = left / BLOCK;
+            let last = left - BLOCK;
             copy_blocks!(from.add(last), to.add(last), blocks, "-128");
             left -= blocks * BLOCK;
         }
-        while left >= 16 {
-            left -= 16;
-            copy_piece(from.add(left), to.add(left), 4);
-        }
-        for log2 in PIECES {
-            if count & (1 << log2) != 0 {
-                left -= 1 << log2;
-                copy_piece(from.add(left), to.add(left), log2);
-            }
-        }
+        copy_last(from, to, left, left);
     }
     0
 }
