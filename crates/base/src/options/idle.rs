@@ -12,7 +12,7 @@ pub enum Idle {
     Off,
     /// After this time without an allocation unused memory goes back, and where nobody notices it the heap is collected.
     After(Time),
-    /// As well, whoever notices it.
+    /// As well, even where the program can notice it.
     Collect(Time),
 }
 

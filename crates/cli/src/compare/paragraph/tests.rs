@@ -213,13 +213,7 @@ fn a_clear_case_in_words() {
         })
     };
     let found = Found {
-        sides: [
-            Side::Gleaner {
-                named: String::new(),
-                list: String::new(),
-            },
-            Side::Stock,
-        ],
+        sides: against_stock(),
         looks: Looks::UntilDecided { first: 5 },
         rounds: [1.0, 1.01, 1.02, 0.99, 1.0]
             .map(|noise| [run(0.5, 30), run(noise, 20)])
@@ -250,6 +244,12 @@ fn a_clear_case_in_words() {
     );
 }
 
+/// Gleaner as it comes, and libgc.
+fn against_stock() -> [Side; 2] {
+    let [named, list] = [String::new(), String::new()];
+    [Side::Gleaner { named, list }, Side::Stock]
+}
+
 /// A comparison whose rounds have these ratios, and take a second.
 fn undecided_after(ratios: &[f64]) -> Found {
     let run = |wall: f64| Figures {
@@ -258,13 +258,7 @@ fn undecided_after(ratios: &[f64]) -> Found {
         peak: 1 << 24,
     };
     Found {
-        sides: [
-            Side::Gleaner {
-                named: String::new(),
-                list: String::new(),
-            },
-            Side::Stock,
-        ],
+        sides: against_stock(),
         looks: Looks::UntilDecided { first: 5 },
         rounds: ratios.iter().map(|&ratio| [run(ratio), run(1.0)]).collect(),
         pauses: [None, None],
