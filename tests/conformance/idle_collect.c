@@ -273,9 +273,69 @@ static void collect_at_the_next_call(void)
         usleep(100000);
         churn(64 << 10, 48);
     }
-    CHECK_GE(calls, 1);
     CHECK_EQ(calls_elsewhere, 0);
     CHECK_EQ(collections_for(NOTHING), 0);
+    end_idle();
+}
+
+/* Its own call interrupts nobody. */
+static void one_thread_is_collected_by_its_next_call(void)
+{
+    start_idle("idle=20ms,markers=2");
+    make_cells();
+    make_watcher();
+    collect_at_the_next_call();
+}
+
+static void one_thread_beside_those_in_blocking_regions_is_collected_by_its_next_call(void)
+{
+    pthread_t t;
+    start_idle("idle=20ms,markers=2");
+    REQUIRE(pipe(ends) == 0);
+    REQUIRE(pthread_create(&t, NULL, polls, NULL) == 0);
+    make_cells();
+    make_watcher();
+    if (under_stress()) /* A collection has interrupted the other. */
+        return;
+    while (ready < 1)
+        ;
+    usleep(50000);
+    collect_at_the_next_call();
+    REQUIRE(write(ends[1], "x", 1) == 1);
+    REQUIRE(pthread_join(t, NULL) == 0);
+    CHECK(polls_one);
+}
+
+static void *polls_and_reads(void *arg)
+{
+    char c;
+    polls(arg);
+    return read(ends[0], &c, 1) == 1 ? reads(arg) : NULL;
+}
+
+/* One thread ran as the watcher looked, and the next call is to collect. But by then two do. */
+static void threads_that_leave_a_blocking_region_are_left_alone(void)
+{
+    pthread_t t;
+    if (under_stress())
+        return;
+    start_idle("idle=20ms,markers=2");
+    REQUIRE(pipe(ends) == 0);
+    make_cells();
+    make_watcher();
+    REQUIRE(pthread_create(&t, NULL, polls_and_reads, NULL) == 0);
+    while (ready < 1)
+        ;
+    drop_without_collecting();
+    CHECK(waits_undisturbed());
+    REQUIRE(write(ends[1], "x", 1) == 1);
+    while (ready < 2)
+        ;
+    churn(64 << 10, 48);
+    CHECK_EQ(collections_for(HAD_BEEN), 0);
+    REQUIRE(write(ends[1], "x", 1) == 1);
+    REQUIRE(pthread_join(t, NULL) == 0);
+    CHECK(reads_one);
     end_idle();
 }
 
@@ -284,6 +344,7 @@ static void a_program_with_a_callback_is_collected_by_its_next_call(void)
     start_idle("idle=collect@20ms,markers=1");
     GC_set_start_callback(notes_thread);
     collect_at_the_next_call();
+    CHECK_GE(calls, 1);
 }
 
 static void a_program_with_other_roots_is_collected_by_its_next_call(void)
@@ -291,6 +352,7 @@ static void a_program_with_other_roots_is_collected_by_its_next_call(void)
     start_idle("idle=collect@20ms,markers=1");
     GC_set_push_other_roots(notes_thread);
     collect_at_the_next_call();
+    CHECK_GE(calls, 1);
 }
 
 static volatile int finalized, finalizing_thread;
@@ -389,6 +451,9 @@ MAIN_BEGIN
     RUN_GLEANER(forks_meet_collections);
     RUN_GLEANER(a_thread_that_blocks_the_signal_holds_nobody_up);
     RUN_GLEANER(calls_that_become_rare_collect);
+    RUN_GLEANER(one_thread_is_collected_by_its_next_call);
+    RUN_GLEANER(one_thread_beside_those_in_blocking_regions_is_collected_by_its_next_call);
+    RUN_GLEANER(threads_that_leave_a_blocking_region_are_left_alone);
     RUN_GLEANER(a_program_with_a_callback_is_collected_by_its_next_call);
     RUN_GLEANER(a_program_with_other_roots_is_collected_by_its_next_call);
     RUN_GLEANER(finalizers_wait_for_a_thread_of_the_program);

@@ -58,7 +58,7 @@ fn watch_and(bench: &mut Bench, watch: &mut Watch, collects: bool) -> usize {
             // On a machine that is busy looks are late, and more of them are made.
             Next::LookAfter(nanoseconds) => threads::sleep_ns(nanoseconds),
             Next::GiveBack => pieces += 1,
-            Next::Consider if collects && bench.heap.calls_for_collection() => {
+            Next::Consider if collects && bench.heap.calls_for_collection(false) => {
                 bench.collect_for("idle");
                 bench.heap.go_on_watching(watch);
             }

@@ -96,7 +96,7 @@ fn look(heap: Started, watch: &mut Watch) -> Next {
 /// Whether a collection pays and the watcher may collect. Where the program has to do that, its next call will.
 fn is_to_collect(heap: &mut Heap) -> bool {
     let who = collect::who_collects_in_idle_time(heap);
-    if who == Who::Nobody || !heap.calls_for_collection() {
+    if who == Who::Nobody || !heap.calls_for_collection(who == Who::Program) {
         return false;
     }
     if who == Who::Program {

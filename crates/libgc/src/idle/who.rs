@@ -3,7 +3,8 @@
 //! A collection has to stop threads, and a signal ends `poll`, `select`, `epoll_wait` and `nanosleep` with `EINTR`. A program of one
 //! thread never sees that under libgc. So the watcher collects programs whose threads collections have interrupted before, or need
 //! not interrupt since all wait in blocking regions; and others only where the option asks for it. Nothing of the program's runs on
-//! the watcher: what has callbacks, other roots, mark or disclaim procedures is collected by the program's next call.
+//! the watcher: what has callbacks, other roots, mark or disclaim procedures is collected by the program's next call. So is a program
+//! of which one thread runs, since that interrupts nobody.
 
 use gleaner_plans::mark_sweep::Heap;
 
@@ -30,13 +31,20 @@ pub fn is_collected_by_itself() -> bool {
 
 /// Who may collect. Under the lock.
 pub fn may_collect(heap: &Heap, has_other_roots: bool) -> Who {
-    if !is_collected_by_itself() || !heap.may_be_stopped_in_idle_time(state::asks_to_collect()) {
+    if !is_collected_by_itself() {
         return Who::Nobody;
     }
-    if runs_client_code(heap, has_other_roots) {
-        return Who::Program;
+    let may_stop = may_be_stopped(heap);
+    match runs_client_code(heap, has_other_roots) {
+        false if may_stop => Who::Watcher,
+        _ if may_stop || heap.mutators.running() <= 1 => Who::Program,
+        _ => Who::Nobody,
     }
-    Who::Watcher
+}
+
+/// Whether the calling thread may stop the others in idle time. Under the lock.
+pub fn may_be_stopped(heap: &Heap) -> bool {
+    heap.may_be_stopped_in_idle_time(state::asks_to_collect())
 }
 
 /// Whether a collection might run something of the program's, or what may be asked for on its threads only: a search for stacks and a

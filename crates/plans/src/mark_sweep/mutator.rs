@@ -131,6 +131,16 @@ impl Mutators {
             .is_some()
     }
 
+    /// How many threads may run, as in [`Mutators::others_run`].
+    pub fn running(&self) -> usize {
+        let mut running = 0;
+        self.find(|thread| {
+            running += usize::from(!thread.gone && !thread.is_blocked());
+            false
+        });
+        running
+    }
+
     /// How many threads are registered.
     pub fn count(&self) -> usize {
         self.count

@@ -28,7 +28,7 @@ pub struct Prospect {
     pub now_ns: u64,
     /// Bytes in use.
     pub used: usize,
-    /// Bytes in use below which the heap is not to be collected at all.
+    /// Bytes for which the program has asked. It is not to be held up before it uses them.
     pub initial: usize,
     /// Bytes that lived after the last collection.
     pub live: usize,
@@ -71,7 +71,7 @@ impl Collecting {
 
     /// Whether a collection pays in idle time.
     pub fn pays(&self, p: &Prospect) -> bool {
-        if p.used < LEAST_USED || p.used <= p.initial {
+        if p.used < LEAST_USED {
             return false;
         }
         let others = 1 << self.fruitless.min(MOST_DOUBLED);
@@ -84,15 +84,25 @@ impl Collecting {
             && self.fruitless == 0
     }
 
-    /// Whether one pays on a thread of the program's, where it may be that more is allocated soon.
-    pub fn pays_the_program(&self, p: &Prospect) -> bool {
+    /// Whether one pays that holds up a thread of the program's.
+    pub fn pays_a_thread(&self, p: &Prospect) -> bool {
+        p.used > p.initial && self.pays(p)
+    }
+
+    /// As [`Collecting::pays_a_thread`], where it may be that more is allocated soon.
+    pub fn pays_now(&self, p: &Prospect) -> bool {
         let has_fallen = p.live < self.peak / 2;
-        (has_fallen || p.allocated >= p.used / NEW_PART) && self.pays(p)
+        (has_fallen || p.allocated >= p.used / NEW_PART) && self.pays_a_thread(p)
     }
 
     /// One is called for, with so many bytes in use.
     pub fn call_for(&mut self, used: usize) {
         self.called_for = Some(used);
+    }
+
+    /// The one that was called for does not come after all.
+    pub fn forget_call(&mut self) {
+        self.called_for = None;
     }
 
     /// A collection was abandoned. If it was the one that was called for, it counts as one that brought nothing.
@@ -171,22 +181,29 @@ mod tests {
     }
 
     #[test]
-    fn small_heaps_and_those_that_were_asked_for_are_left_alone() {
-        let collecting = Collecting::new();
+    fn small_heaps_are_left_alone() {
         let small = Prospect {
             used: LEAST_USED - 1,
             ..COLLECTED
         };
+        assert!(!Collecting::new().pays(&small));
+    }
+
+    #[test]
+    fn threads_are_not_held_up_for_bytes_that_were_asked_for() {
+        let collecting = Collecting::new();
         let initial = Prospect {
             initial: 100 * MB,
+            allocated: 100 * MB,
             ..COLLECTED
         };
-        assert!(!collecting.pays(&small) && !collecting.pays(&initial));
+        assert!(collecting.pays(&initial));
+        assert!(!collecting.pays_a_thread(&initial) && !collecting.pays_now(&initial));
         let beyond = Prospect {
             used: 100 * MB + 1,
             ..initial
         };
-        assert!(collecting.pays(&beyond));
+        assert!(collecting.pays_a_thread(&beyond) && collecting.pays_now(&beyond));
     }
 
     #[test]
@@ -313,15 +330,15 @@ mod tests {
     #[test]
     fn a_thread_of_the_programs_collects_what_is_new_or_where_what_lives_has_fallen() {
         let mut collecting = Collecting::new();
-        assert!(!collecting.pays_the_program(&COLLECTED));
+        assert!(!collecting.pays_now(&COLLECTED));
         let new = Prospect {
             allocated: 25 * MB,
             ..COLLECTED
         };
-        assert!(collecting.pays_the_program(&new));
+        assert!(collecting.pays_now(&new));
         collecting.note(0, 100 * MB, 201 * MB);
-        assert!(collecting.pays_the_program(&COLLECTED));
+        assert!(collecting.pays_now(&COLLECTED));
         collected(&mut collecting, 50 * MB);
-        assert!(!collecting.pays_the_program(&new), "as for any other");
+        assert!(!collecting.pays_now(&new), "as for any other");
     }
 }

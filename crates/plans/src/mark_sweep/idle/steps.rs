@@ -71,18 +71,27 @@ impl Heap {
         considers
     }
 
-    /// Whether a collection pays now that the program is idle. If so, the next one counts as that.
-    pub fn calls_for_collection(&mut self) -> bool {
+    /// Whether a collection pays now that the program is idle, if it holds up one of the program's threads or none. If so, the next
+    /// one counts as that.
+    pub fn calls_for_collection(&mut self, holds_up: bool) -> bool {
         let prospect = self.prospect();
-        let pays = self.idle.collecting.pays(&prospect);
+        let pays = match holds_up {
+            true => self.idle.collecting.pays_a_thread(&prospect),
+            false => self.idle.collecting.pays(&prospect),
+        };
         self.call_for_collection(pays, &prospect)
     }
 
     /// As [`Heap::calls_for_collection`], where the calling thread is the program's, which may go on.
     pub fn calls_for_collection_by_program(&mut self) -> bool {
         let prospect = self.prospect();
-        let pays = self.idle.collecting.pays_the_program(&prospect);
+        let pays = self.idle.collecting.pays_now(&prospect);
         self.call_for_collection(pays, &prospect)
+    }
+
+    /// The collection that was called for does not come.
+    pub fn forget_called_collection(&mut self) {
+        self.idle.collecting.forget_call();
     }
 
     fn call_for_collection(&mut self, pays: bool, prospect: &Prospect) -> bool {
