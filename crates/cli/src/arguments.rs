@@ -19,13 +19,14 @@ Examples:
   gleaner exec -- guile script.scm           run a Guile program on Gleaner
   gleaner exec --stats -- w3m -dump page.html
   gleaner compare -- guile script.scm        how much time and memory that takes, beside libgc
+  gleaner doctor -- guile                    does it use libgc, and will exec reach it?
   gleaner report gc.jsonl                    a page of what the collector did, from 'exec --log gc.jsonl'
   gleaner heap app.heap                      what lives and what keeps it, from 'exec --snapshot app.heap'
   gleaner options                            the options, and their values
   gleaner bench gc_bench --opt sweep=eager   one measured run; --json for programs
   gleaner place --stats -- java -jar app.jar where its threads run, and what they use
 
-Try 'gleaner exec --help', 'gleaner compare --help', 'gleaner report --help', 'gleaner heap --help',
+Try 'gleaner exec --help', 'gleaner compare --help', 'gleaner doctor --help', 'gleaner report --help', 'gleaner heap --help',
 'gleaner place --help' and 'gleaner options --help'."
 )]
 pub(crate) struct Cli {
@@ -38,6 +39,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Exec(ExecArgs),
     Compare(CompareArgs),
+    Doctor(DoctorArgs),
     Report(ReportArgs),
     Heap(HeapArgs),
     Options(OptionsArgs),
@@ -178,6 +180,31 @@ pub(crate) struct CompareArgs {
     #[arg(
         value_name = "PROGRAM",
         required = true,
+        trailing_var_arg = true,
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// Say whether a program will run on Gleaner, and what will limit its heap
+///
+/// Looks at the program without running it: whether it uses libgc, which one and by which way, and whether 'gleaner exec'
+/// reaches it. Then it looks at Gleaner's library, at the settings that the environment has, and at the limits of the system
+/// that the heap will meet. Without a program it looks at the rest. Each line begins with ok, note or no; what to type is at the end.
+#[derive(Args)]
+#[command(
+    override_usage = "gleaner doctor [-- PROGRAM [ARGS]...]",
+    after_help = "\
+Examples:
+  gleaner doctor -- guile script.scm
+  gleaner doctor                             this machine and the installation alone
+
+Exit status: 0 if 'gleaner exec' would start the program on Gleaner, or else that of 'gleaner exec'."
+)]
+pub(crate) struct DoctorArgs {
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
         trailing_var_arg = true,
         value_hint = ValueHint::CommandWithArguments
     )]

@@ -4,6 +4,9 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+/// The exit status where Gleaner cannot be used with a program, or not at all.
+pub(crate) const REFUSED: u8 = 125;
+
 /// Why the command gives up.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -31,7 +34,7 @@ impl Failure {
 
     /// Gleaner cannot be used with this program, or not at all.
     pub(crate) fn refused(message: impl Display) -> Failure {
-        Failure::new(125, message)
+        Failure::new(REFUSED, message)
     }
 
     /// The program is there but cannot be executed.
@@ -47,6 +50,11 @@ impl Failure {
     /// The same failure, said to be about `what`.
     pub(crate) fn context(self, what: impl Display) -> Failure {
         Failure::new(self.status, format_args!("{what}: {}", self.message))
+    }
+
+    /// The message and the exit status.
+    pub(crate) fn parts(self) -> (String, u8) {
+        (self.message, self.status)
     }
 
     /// Prints the message; returns the exit status.

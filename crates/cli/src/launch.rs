@@ -10,21 +10,19 @@ use std::process::Command;
 use crate::contents;
 use crate::failure::Failure;
 use crate::inspect::{self, Program};
-use crate::library::{self, Library, SONAME};
+use crate::library::{self, Library};
 use crate::loader::Loader;
 use crate::options;
+use crate::uses::{self, Use};
 
 /// The loader's list of libraries to load first.
-const PRELOAD: &str = "LD_PRELOAD";
+pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 
 /// The options of AddressSanitizer's runtime.
 const ASAN: &str = "ASAN_OPTIONS";
 
 /// The one by which that runtime ends a program that has a library before it in the loader's list, as a preloaded one is.
 const ASAN_FIRST: &str = "verify_asan_link_order";
-
-/// A program that has this in it may open the library when it runs. Whether it does, only its run can tell.
-const OPENED: &[u8] = b"libgc.so";
 
 /// A program with its arguments, that could be preloaded into.
 pub(crate) struct Launch {
@@ -42,7 +40,7 @@ impl Launch {
         let library = library::find(&loader)?;
         check_machine(&program, &library)?;
         if !any {
-            check_uses_libgc(&path, program, &loader)?;
+            check_uses_libgc(&path, &program, &loader)?;
         }
         Ok(Launch {
             words: words.to_vec(),
@@ -93,7 +91,7 @@ impl Launch {
 }
 
 /// Refuses a library for another processor.
-fn check_machine(program: &Program, library: &Library) -> Result<(), Failure> {
+pub(crate) fn check_machine(program: &Program, library: &Library) -> Result<(), Failure> {
     if program.elf.machine == library.machine {
         return Ok(());
     }
@@ -107,28 +105,14 @@ fn check_machine(program: &Program, library: &Library) -> Result<(), Failure> {
 }
 
 /// Refuses a program that would not notice the library.
-fn check_uses_libgc(path: &Path, program: Program, loader: &Loader) -> Result<(), Failure> {
-    let Program { file, data, elf } = program;
-    let walk = loader.walk(&file, elf, Some(SONAME));
-    if walk.found || contents::has(&data, OPENED) {
-        return Ok(());
+fn check_uses_libgc(path: &Path, program: &Program, loader: &Loader) -> Result<(), Failure> {
+    match uses::of(program, loader) {
+        Use::Linked(_) | Use::Opened(_) => Ok(()),
+        other => Err(Failure::refused(format_args!(
+            "{}. If it starts or loads something that does, add --any",
+            other.text(path, program)
+        ))),
     }
-    let file_text = file.display();
-    let mut message = if file == path {
-        format!("{file_text} does not use libgc")
-    } else {
-        let script = path.display();
-        format!("{script} does not use libgc: it is a script for {file_text}, which does not")
-    };
-    message += &format!(
-        " ({SONAME} is not among the {} libraries it loads)",
-        walk.libraries
-    );
-    if !walk.missing.is_empty() {
-        message += &format!("; it needs {}", walk.missing.join(" and "));
-    }
-    message += ". If it starts or loads something that does, add --any";
-    Err(Failure::refused(message))
 }
 
 /// The list of preloads with `library` first and once.
@@ -140,7 +124,7 @@ fn preload(library: &Path, before: Option<OsString>) -> OsString {
 }
 
 /// The items of a list of preloads but for `library`.
-fn others<'a>(library: &Path, list: &'a OsStr) -> Vec<&'a OsStr> {
+pub(crate) fn others<'a>(library: &Path, list: &'a OsStr) -> Vec<&'a OsStr> {
     list.as_bytes()
         .split(|byte| b": ".contains(byte))
         .filter(|item| !item.is_empty() && *item != library.as_os_str().as_bytes())

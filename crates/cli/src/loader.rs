@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::slice;
 
 use crate::contents;
 use crate::inspect::elf::{self, Elf};
@@ -31,6 +32,12 @@ pub(crate) struct Walk {
     pub(crate) found: bool,
     /// How many libraries were looked at.
     pub(crate) libraries: usize,
+    /// The names on the way to the wanted library, which is the last.
+    pub(crate) way: Vec<String>,
+    /// The file that the program gets for it.
+    pub(crate) wanted: Option<PathBuf>,
+    /// The files of the others.
+    pub(crate) others: Vec<PathBuf>,
     /// Names that no file was found for, with what is wrong.
     pub(crate) missing: Vec<String>,
 }
@@ -41,10 +48,12 @@ struct Asker {
     rpath: Rc<Vec<PathBuf>>,
     runpath: Vec<PathBuf>,
     needed: Vec<String>,
+    /// The names by which it was come to from the program.
+    way: Vec<String>,
 }
 
 impl Asker {
-    fn new(file: &Path, elf: Elf, inherited: &Rc<Vec<PathBuf>>) -> Asker {
+    fn new(file: &Path, elf: Elf, inherited: &Rc<Vec<PathBuf>>, way: Vec<String>) -> Asker {
         let expand = |list: &Option<String>| search_list(list.as_deref().unwrap_or(""), file);
         let mut rpath = expand(&elf.rpath);
         let rpath = if rpath.is_empty() {
@@ -57,6 +66,7 @@ impl Asker {
             rpath,
             runpath: expand(&elf.runpath),
             needed: elf.needed,
+            way,
         }
     }
 
@@ -98,24 +108,33 @@ impl Loader {
         let mut walk = Walk::default();
         let mut known = HashSet::new();
         let mut queue = std::collections::VecDeque::new();
-        queue.push_back(Asker::new(file, elf, &Rc::new(Vec::new())));
+        queue.push_back(Asker::new(file, elf, &Rc::new(Vec::new()), Vec::new()));
         while let Some(asker) = queue.pop_front() {
             for name in &asker.needed {
                 if !known.insert(name.clone()) {
                     continue;
                 }
                 walk.libraries += 1;
-                walk.found |= wanted == Some(name.as_str());
-                if walk.found {
-                    return walk;
-                }
+                let way = [asker.way.as_slice(), slice::from_ref(name)].concat();
+                walk.found = wanted == Some(name.as_str());
                 match self.resolve(name, &asker, machine) {
                     Some(Ok((path, elf))) => {
                         walk.found |= wanted.is_some() && elf.soname.as_deref() == wanted;
-                        queue.push_back(Asker::new(&path, elf, &asker.rpath));
+                        if walk.found {
+                            walk.wanted = Some(path);
+                        } else {
+                            queue.push_back(Asker::new(&path, elf, &asker.rpath, way.clone()));
+                            walk.others.push(path);
+                        }
                     }
+                    // It will be there, since Gleaner's takes its place.
+                    _ if walk.found => {}
                     Some(Err(problem)) => walk.missing.push(format!("{name}: {problem}")),
                     None => walk.missing.push(format!("{name}, not found")),
+                }
+                if walk.found {
+                    walk.way = way;
+                    return walk;
                 }
             }
         }
@@ -201,7 +220,7 @@ mod tests {
                 runpath: runpath.map(String::from),
                 ..Elf::default()
             };
-            let asker = Asker::new(Path::new("/p"), elf, &inherited);
+            let asker = Asker::new(Path::new("/p"), elf, &inherited, Vec::new());
             let library_path = [PathBuf::from("/env")];
             asker
                 .directories(&library_path)

@@ -10,6 +10,7 @@ mod arguments;
 mod bench;
 mod compare;
 mod contents;
+mod doctor;
 mod exec;
 mod failure;
 mod heap;
@@ -24,6 +25,7 @@ mod outputs;
 mod place;
 mod progress;
 mod report;
+mod uses;
 mod words;
 
 use clap::Parser;
@@ -53,6 +55,7 @@ fn main() -> std::process::ExitCode {
     let result = match command {
         Command::Exec(args) => exec::run(args).map(done),
         Command::Compare(args) => compare::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Report(args) => report::run(args).map(done),
         Command::Heap(args) => heap::run(args).map(done),
         Command::Options(args) => options::run(args).map(done),

@@ -91,14 +91,23 @@ const COLUMNS: usize = 110;
 
 /// Sentences in lines that a terminal shows whole, each with its end.
 pub(crate) fn wrapped(text: &str) -> String {
-    let mut lines = String::new();
-    let mut column = 0;
+    hanging("", text)
+}
+
+/// The same behind a head, below which the lines that follow begin.
+pub(crate) fn hanging(head: &str, text: &str) -> String {
+    let indent = head.chars().count();
+    let mut lines = String::from(head);
+    let mut column = indent;
     for word in text.split_whitespace() {
         let letters = word.chars().count();
-        if column > 0 {
+        if column > indent {
             let is_full = column + 1 + letters > COLUMNS;
-            lines.push(if is_full { '\n' } else { ' ' });
-            column = if is_full { 0 } else { column + 1 };
+            match is_full {
+                true => lines += &format!("\n{:indent$}", ""),
+                false => lines.push(' '),
+            }
+            column = if is_full { indent } else { column + 1 };
         }
         lines += word;
         column += letters;
@@ -179,6 +188,14 @@ mod tests {
         ] {
             assert_eq!(size(bytes), expected);
         }
+    }
+
+    #[test]
+    fn lines_that_follow_begin_below_the_first() {
+        let word = "x".repeat(COLUMNS / 2);
+        let text = hanging("head ", &format!("{word} {word}"));
+        assert_eq!(text, format!("head {word}\n     {word}\n"));
+        assert_eq!(wrapped("a  b\nc"), "a b c\n");
     }
 
     #[test]

@@ -225,6 +225,18 @@ impl Round<'_> {
     }
 }
 
+/// The mechanism that a watch would take here, by a trial of each until one works.
+pub fn available() -> Result<Mechanism, Unavailable> {
+    let mut reasons = [None; Mechanism::ALL.len()];
+    for (mechanism, answer) in Mechanism::ALL.into_iter().zip(&mut reasons) {
+        match trial(mechanism) {
+            Ok(_) => return Ok(mechanism),
+            Err(reason) => *answer = Some(reason),
+        }
+    }
+    Err(Unavailable { reasons })
+}
+
 /// Pages of a trial.
 const TRIAL_PAGES: usize = 32;
 

@@ -1,14 +1,15 @@
 //! The facts of an ELF file that matter for preloading, read from the parts that the loader itself uses (program
 //! headers and the dynamic section), so that stripped files are read as well.
 
-use object::Endianness;
+use object::{Endianness, Object as _, ObjectSegment as _, ObjectSymbol as _};
 use object::elf::{self, FileHeader64};
+use object::read::elf::ElfFile64;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 
 type Header = FileHeader64<Endianness>;
 
 /// What an ELF file says about itself.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Elf {
     /// The processor it is for (`EM_...`).
     pub(crate) machine: u16,
@@ -32,6 +33,18 @@ pub(crate) fn read(data: &[u8]) -> Result<Elf, String> {
         return Err("is a 32-bit file; Gleaner's library is a 64-bit one".into());
     }
     parse(data).map_err(|error| format!("is a damaged ELF file ({error})"))
+}
+
+/// The number that an exported variable of four bytes has in the file.
+pub(crate) fn number(data: &[u8], variable: &str) -> Option<u32> {
+    let file = ElfFile64::<Endianness>::parse(data).ok()?;
+    let symbol = file
+        .dynamic_symbols()
+        .find(|symbol| symbol.is_definition() && symbol.name() == Ok(variable))?;
+    file.segments().find_map(|segment| {
+        let bytes = segment.data_range(symbol.address(), 4).ok()??;
+        bytes.try_into().ok().map(u32::from_le_bytes)
+    })
 }
 
 fn parse(data: &[u8]) -> Result<Elf, Box<dyn std::error::Error>> {
