@@ -41,7 +41,10 @@ fn lines(output: &Output, mark: &str, subject: &str) -> String {
     // What is wrapped belongs to the line before.
     let text = text.replace("\n                ", " ");
     let head = format!("{mark:<5} {subject:<9} ");
-    let lines: Vec<_> = text.lines().filter(|line| line.starts_with(&head)).collect();
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with(&head))
+        .collect();
     lines.join("\n")
 }
 
@@ -56,8 +59,18 @@ fn assert_says(output: &Output, mark: &str, subject: &str, text: &str) {
 fn a_program_that_is_linked_against_libgc() {
     let directory = Directory::new();
     directory.library("libgc.so.1", 0);
-    let flags = ["-shared", "-fPIC", "-Wl,-soname,libmiddle.so", "-Wl,-rpath,$ORIGIN", "libgc.so.1"];
-    directory.compile("libmiddle.so", "int GC_which(void); int middle(void) { return GC_which(); }", &flags);
+    let flags = [
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libmiddle.so",
+        "-Wl,-rpath,$ORIGIN",
+        "libgc.so.1",
+    ];
+    directory.compile(
+        "libmiddle.so",
+        "int GC_which(void); int middle(void) { return GC_which(); }",
+        &flags,
+    );
     let program = directory.compile(
         "program",
         "int middle(void); int main(void) { return middle(); }",
@@ -66,9 +79,24 @@ fn a_program_that_is_linked_against_libgc() {
     let output = doctor(&directory, &program);
     let text = assert_succeeds(&output);
     assert_says(&output, "ok", "program", "program can be preloaded into");
-    assert_says(&output, "ok", "libgc", "program needs libmiddle.so, which needs libgc.so.1 (");
-    assert_says(&output, "ok", "libgc", &directory.path("libgc.so.1").display().to_string());
-    assert_says(&output, "ok", "gleaner", "preload/libgc.so.1 takes its place");
+    assert_says(
+        &output,
+        "ok",
+        "libgc",
+        "program needs libmiddle.so, which needs libgc.so.1 (",
+    );
+    assert_says(
+        &output,
+        "ok",
+        "libgc",
+        &directory.path("libgc.so.1").display().to_string(),
+    );
+    assert_says(
+        &output,
+        "ok",
+        "gleaner",
+        "preload/libgc.so.1 takes its place",
+    );
     let typed = format!("exec -- {} 'a b'\n", program.display());
     assert!(text.contains(&typed), "{text}");
 }
@@ -76,10 +104,20 @@ fn a_program_that_is_linked_against_libgc() {
 #[test]
 fn the_version_is_that_of_the_file() {
     let directory = Directory::new();
-    let source = "const unsigned GC_version = 8 << 16 | 2 << 8 | 4; int GC_which(void) { return 0; }";
-    directory.compile("libgc.so.1", source, &["-shared", "-fPIC", "-Wl,-soname,libgc.so.1"]);
+    let source =
+        "const unsigned GC_version = 8 << 16 | 2 << 8 | 4; int GC_which(void) { return 0; }";
+    directory.compile(
+        "libgc.so.1",
+        source,
+        &["-shared", "-fPIC", "-Wl,-soname,libgc.so.1"],
+    );
     let program = directory.compile("program", USES, &["libgc.so.1", "-Wl,-rpath,$ORIGIN"]);
-    assert_says(&doctor(&directory, &program), "ok", "libgc", "libgc.so.1, version 8.2.4)");
+    assert_says(
+        &doctor(&directory, &program),
+        "ok",
+        "libgc",
+        "libgc.so.1, version 8.2.4)",
+    );
 }
 
 #[test]
@@ -89,7 +127,10 @@ fn a_script_is_named_with_its_interpreter() {
     let program = directory.compile("program", USES, &["libgc.so.1", "-Wl,-rpath,$ORIGIN"]);
     let script = directory.file("script", format!("#!{}\n", program.display()), 0o755);
     let output = doctor(&directory, &script);
-    let text = format!("script is a script for {}, which can be preloaded into", program.display());
+    let text = format!(
+        "script is a script for {}, which can be preloaded into",
+        program.display()
+    );
     assert_says(&output, "ok", "program", &text);
 }
 
@@ -102,9 +143,19 @@ fn a_program_that_opens_libgc_when_it_runs() {
     };
     let output = by("libgc.so.1");
     assert_succeeds(&output);
-    assert_says(&output, "note", "libgc", "program may open it when it runs, as libgc.so.1");
+    assert_says(
+        &output,
+        "note",
+        "libgc",
+        "program may open it when it runs, as libgc.so.1",
+    );
     assert!(!stdout(&output).contains("by its path"));
-    assert_says(&by("/opt/libgc.so.1"), "note", "libgc", "does not reach a file that is opened by its path");
+    assert_says(
+        &by("/opt/libgc.so.1"),
+        "note",
+        "libgc",
+        "does not reach a file that is opened by its path",
+    );
 }
 
 #[test]
@@ -125,7 +176,12 @@ fn a_program_with_a_libgc_inside() {
     let program = directory.compile("program", &format!("{VARIABLES} {PLAIN}"), &[]);
     let output = doctor(&directory, &program);
     assert_eq!(output.status.code(), Some(125));
-    assert_says(&output, "no", "libgc", "program has a libgc of its own inside");
+    assert_says(
+        &output,
+        "no",
+        "libgc",
+        "program has a libgc of its own inside",
+    );
     let output = gleaner()
         .env("GLEANER_LIBGC", directory.path("preload/libgc.so.1"))
         .args(["exec", "--dry-run", "--"])
@@ -133,12 +189,21 @@ fn a_program_with_a_libgc_inside() {
         .output();
     assert_fails(&output.unwrap(), 125, "has a libgc of its own inside");
     let flags = ["-shared", "-fPIC", "-Wl,-soname,libvm.so"];
-    directory.compile("libvm.so", &format!("{VARIABLES} int vm(void) {{ return 0; }}"), &flags);
+    directory.compile(
+        "libvm.so",
+        &format!("{VARIABLES} int vm(void) {{ return 0; }}"),
+        &flags,
+    );
     let source = "int vm(void); int main(void) { return vm(); }";
     let program = directory.compile("other", source, &["libvm.so", "-Wl,-rpath,$ORIGIN"]);
     let output = doctor(&directory, &program);
     assert_eq!(output.status.code(), Some(125));
-    assert_says(&output, "no", "libgc", "libvm.so, which has a libgc of its own inside");
+    assert_says(
+        &output,
+        "no",
+        "libgc",
+        "libvm.so, which has a libgc of its own inside",
+    );
 }
 
 #[test]
@@ -182,8 +247,18 @@ fn settings_of_the_environment_are_named() {
     });
     assert_succeeds(&output);
     assert_says(&output, "note", "options", "GLEANER_OPTIONS has markers=2");
-    assert_says(&output, "note", "options", "libgc's own variables count, too: GC_MARKERS=3");
-    assert_says(&output, "note", "preload", "/no/other.so is preloaded behind");
+    assert_says(
+        &output,
+        "note",
+        "options",
+        "libgc's own variables count, too: GC_MARKERS=3",
+    );
+    assert_says(
+        &output,
+        "note",
+        "preload",
+        "/no/other.so is preloaded behind",
+    );
     let output = doctor_with(&directory, None, |command| {
         command.env("GLEANER_OPTIONS", "markers=none");
     });
@@ -196,7 +271,10 @@ fn limits_of_the_process_are_named() {
     let directory = Directory::new();
     let limit = |resource, bytes: u64| {
         doctor_with(&directory, None, |command| {
-            let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+            let limit = libc::rlimit {
+                rlim_cur: bytes,
+                rlim_max: bytes,
+            };
             // SAFETY: a system call between fork and exec that touches no memory but its argument.
             unsafe {
                 command.pre_exec(move || match libc::setrlimit(resource, &limit) {
@@ -206,8 +284,18 @@ fn limits_of_the_process_are_named() {
             }
         })
     };
-    assert_says(&limit(libc::RLIMIT_AS, 2 << 30), "note", "limit", "2.00 GiB of addresses may be used (ulimit -v)");
-    assert_says(&limit(libc::RLIMIT_DATA, 1 << 30), "note", "limit", "1.00 GiB of data may be used (ulimit -d)");
+    assert_says(
+        &limit(libc::RLIMIT_AS, 2 << 30),
+        "note",
+        "limit",
+        "2.00 GiB of addresses may be used (ulimit -v)",
+    );
+    assert_says(
+        &limit(libc::RLIMIT_DATA, 1 << 30),
+        "note",
+        "limit",
+        "1.00 GiB of data may be used (ulimit -d)",
+    );
     let output = doctor_with(&directory, None, |_| {});
     assert_eq!(lines(&output, "note", "limit").matches("ulimit").count(), 0);
 }

@@ -1,10 +1,10 @@
 //! The facts of an ELF file that matter for preloading, read from the parts that the loader itself uses (program
 //! headers and the dynamic section), so that stripped files are read as well.
 
-use object::{Endianness, Object as _, ObjectSegment as _, ObjectSymbol as _};
 use object::elf::{self, FileHeader64};
 use object::read::elf::ElfFile64;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
+use object::{Endianness, Object as _, ObjectSegment as _, ObjectSymbol as _};
 
 type Header = FileHeader64<Endianness>;
 
