@@ -50,6 +50,7 @@ PHASES = (
     "mark-step",
     "overflow",
     "weak",
+    "pace",
     "verify",
     "snapshot",
     "reclaim",

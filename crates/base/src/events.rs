@@ -69,6 +69,9 @@ phases! {
     Overflow = "overflow",
     /// Weak links were cleared and finalizable objects found.
     Weak = "weak",
+    /// A cycle of marking in steps began; the bytes may be allocated until it ends, the objects are the bytes that could be
+    /// allocated until a collection in a stop would have begun.
+    Pace = "pace",
     /// The verifier ran.
     Verify = "verify",
     /// A snapshot of the heap was written.
@@ -147,6 +150,8 @@ pub struct Event {
     pub objects: u64,
     /// Workers that took part.
     pub workers: u32,
+    /// Nanoseconds of the duration for which the thread did not have the processor, where that was measured: in steps.
+    pub lost_ns: u64,
     /// Why it happened, or what was decided.
     pub reason: &'static str,
 }
@@ -163,6 +168,7 @@ impl Event {
             bytes: 0,
             objects: 0,
             workers: 0,
+            lost_ns: 0,
             reason: "",
         }
     }
@@ -203,6 +209,9 @@ impl Event {
             ("workers", u64::from(self.workers)),
         ] {
             write!(out, ",\"{name}\":{value}")?;
+        }
+        if self.lost_ns > 0 {
+            write!(out, ",\"lost_ns\":{}", self.lost_ns)?;
         }
         out.write_str(",\"reason\":")?;
         write_json_string(out, reason)?;
@@ -260,6 +269,20 @@ mod tests {
     }
 
     #[test]
+    fn a_step_says_for_how_long_it_was_without_the_processor() {
+        let mut buffer = LineBuffer::<512>::new();
+        let lost = Event {
+            lost_ns: 3,
+            ..event("")
+        };
+        let line = core::str::from_utf8(lost.write_line(9, &mut buffer)).unwrap();
+        assert!(
+            line.ends_with("\"workers\":2,\"lost_ns\":3,\"reason\":\"\"}\n"),
+            "{line}"
+        );
+    }
+
+    #[test]
     fn a_line_that_does_not_fit_goes_without_its_reason() {
         let mut buffer = LineBuffer::<160>::new();
         let line = event("a reason so long that it cannot fit here").write_line(9, &mut buffer);
@@ -278,7 +301,8 @@ mod tests {
         longest.duration_ns = u64::MAX;
         longest.objects = u64::MAX;
         longest.workers = u32::MAX;
-        let mut buffer = LineBuffer::<256>::new();
+        longest.lost_ns = u64::MAX;
+        let mut buffer = LineBuffer::<320>::new();
         assert!(!longest.write_line(u32::MAX, &mut buffer).is_empty());
     }
 

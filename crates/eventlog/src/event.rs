@@ -34,6 +34,9 @@ pub struct Event<'a> {
     /// Workers that took part.
     #[serde(default)]
     pub workers: u64,
+    /// Nanoseconds of the duration for which the thread did not have the processor, as far as that was measured.
+    #[serde(default)]
+    pub lost_ns: u64,
     /// Why it happened, or what was decided.
     #[serde(default, borrow)]
     pub reason: Cow<'a, str>,

@@ -7,7 +7,7 @@
 //! 3. `obtain`: it takes the allocator lock, and goes through the following steps again until there is an object or no
 //!    memory. It gives the lock back to collect, to run finalizers and to report that memory is exhausted.
 //! 4. `due_before`, once for each allocation: a step of a cycle that is under way, and whether a collection is due
-//!    whatever there is (the end of that cycle, `stress`).
+//!    whatever there is (the end of that cycle, the begin of one that is to end in time, `stress`).
 //! 5. `try_allocate`: cells for the thread's list (`MarkSweep::refill`) or a large object (`allocate_large`). Where
 //!    both find them, and in which order, `allocate.rs` of the space says. If there is nothing, the answer is a
 //!    [`Shortage`].
@@ -377,7 +377,13 @@ fn due_before(heap: &mut Heap, inner: bool) -> Option<Remedy> {
         return collect::is_cycle_ripe(heap, inner)
             .then_some(Remedy::Collect("everything is marked"));
     }
-    (!inner && is_stress_due(heap)).then_some(Remedy::Collect("stress"))
+    if !inner && is_stress_due(heap) {
+        return Some(Remedy::Collect("stress"));
+    }
+    if heap.is_cycle_considered() {
+        return collect::begins_cycle(heap, inner).map(Remedy::Collect);
+    }
+    None
 }
 
 /// Counts allocations under `stress=N`; asked once for each, or `stress=1` would collect without end.

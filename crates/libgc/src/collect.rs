@@ -114,6 +114,18 @@ pub fn is_cycle_ripe(heap: &mut Heap, inner: bool) -> bool {
         && !records::is_on_foreign_stack()
 }
 
+/// Why a cycle is to begin before an allocation, if it is. None may begin in an inner section, nor where leaks are looked
+/// for.
+#[cold]
+pub fn begins_cycle(heap: &mut Heap, inner: bool) -> Option<&'static str> {
+    if inner || is_collecting() || Mutator::current().is_null() || crate::leaks::is_armed() {
+        return None;
+    }
+    crate::settings::read_variables(heap);
+    heap.begins_cycle()
+        .filter(|_| !records::is_on_foreign_stack())
+}
+
 /// Collects; false if collections are disabled or this one was given up. Never inlined, for [`SavedRegisters`].
 #[inline(never)]
 pub fn collect(order: Order) -> bool {

@@ -185,13 +185,14 @@ fn print_summary(heap: HeapView, advice: &str) {
     if totals.cycles > 0 {
         let _ = writeln!(
             text,
-            "  steps          {:>12} in {} cycles ({} ended in their stop), {:.6} s total, {:.6} s longest, {} lost the processor",
+            "  steps          {:>12} in {} cycles ({} ended in their stop), {:.6} s total, {:.6} s longest, {} lost the processor, {:.6} s without it",
             totals.steps,
             totals.cycles,
             totals.cycles_cut_short,
             seconds(totals.stepping_ns),
             seconds(totals.longest_step_ns),
-            totals.steps_lost
+            totals.steps_lost,
+            seconds(totals.lost_ns)
         );
     }
     let _ = writeln!(

@@ -85,6 +85,37 @@ fn marks_are_kept_and_what_was_written_is_scanned() {
     uncollectable_objects_are_scanned_unwritten();
     what_a_mark_procedure_reads_elsewhere_is_found();
     what_is_written_while_marks_are_not_kept_is_found();
+    heaps_are_hardly_larger_than_without();
+}
+
+/// Objects that die old are no reason to grow: a ring of objects, of which the oldest dies each time.
+fn heaps_are_hardly_larger_than_without() {
+    const RING: usize = 20_000;
+    let peak_of = |mode: &str| {
+        let mut bench = Bench::new(&format!("generations={mode}"));
+        if let Some(unavailable) = bench.heap.unwatched {
+            eprintln!("not tested: {unavailable}");
+            return None;
+        }
+        let ring = bench.allocate(NORMAL, RING * 8).unwrap();
+        bench.keep(ring);
+        for number in 0..30 * RING {
+            let object = bench.allocate(NORMAL, 200).unwrap();
+            store(ring, number % RING, object.word());
+        }
+        Some((
+            bench.heap.totals.peak_capacity,
+            bench.heap.totals.kept_marks,
+        ))
+    };
+    let (Some((without, none)), Some((peak, kept))) = (peak_of("none"), peak_of("sticky")) else {
+        return;
+    };
+    assert!(none == 0 && kept > 0, "{kept} kept marks");
+    assert!(
+        peak <= without + without / 8,
+        "{peak} bytes, {without} without"
+    );
 }
 
 fn only_written_pages_are_scanned() {

@@ -267,8 +267,8 @@ fn marks_are_kept_where_that_pays() {
 #[test]
 fn marks_are_kept_again_when_much_more_lives() {
     let mut program = Program::new("sticky", 0);
-    // The third rest has just begun.
-    program.run(32, 64 << 10, 0);
+    // A long rest has just begun.
+    program.run(20, 64 << 10, 0);
     program.add_old(8000);
     let (kept, _) = program.run(12, 64, 0);
     assert!(kept >= 8, "{kept} of 12 kept marks");

@@ -7,6 +7,7 @@ use gleaner_mem::Address;
 use gleaner_spaces::mark_sweep::SweepMode;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
+use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::size_classes::class_of;
 use support::Space;
 
@@ -27,7 +28,7 @@ fn free_memory_goes_back_after_so_many_collections() {
             let mut collections = 0;
             // The first one finds the object dead.
             let released = loop {
-                space.0.clear_marks();
+                space.0.clear_marks(Waiting::TakenBack);
                 let released = space.0.reclaim(after).released_bytes;
                 if released > 0 || collections > 2 * usize::from(after) {
                     break released;
@@ -40,7 +41,7 @@ fn free_memory_goes_back_after_so_many_collections() {
                 (all, usize::from(after)),
                 "large: {large}"
             );
-            space.0.clear_marks();
+            space.0.clear_marks(Waiting::TakenBack);
             assert_eq!(
                 space.0.reclaim(after).released_bytes,
                 0,

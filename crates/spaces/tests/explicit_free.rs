@@ -14,6 +14,7 @@ use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
 use gleaner_spaces::mark_sweep::scan::{FROM_STACK, MAX_PROCS, MarkContext, MarkMode};
+use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, class_of};
 use gleaner_spaces::mark_sweep::view::SpaceView;
 use gleaner_spaces::mark_sweep::{FREE, MARKED, SweepMode};
@@ -319,7 +320,7 @@ fn a_stale_word_does_not_keep_a_freed_cell() {
     };
     let [live, stale] = [0, 1].map(|_| space.0.allocate_small(UNCOLLECTABLE, 3).unwrap());
     space.0.free(stale).unwrap();
-    space.0.clear_marks();
+    space.0.clear_marks(Waiting::TakenBack);
     assert!(context.grey(stale.word(), FROM_STACK).is_none());
     assert_eq!(space.mark_of(stale), FREE);
     space.collect([live]);
@@ -454,7 +455,7 @@ fn freeing_what_was_found_dead_before_blocks_are_reclaimed_hands_its_cell_out_on
         .map(|_| space.0.allocate_small(NORMAL, class).unwrap())
         .collect();
     let lives = cells[7];
-    space.0.clear_marks();
+    space.0.clear_marks(Waiting::TakenBack);
     space.set_mark(lives, MARKED);
     space.0.stage = Stage::Reclaiming;
     assert_eq!(space.0.free(cells[8]), Ok(0), "found dead");

@@ -11,6 +11,7 @@ use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
+use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
 use gleaner_spaces::mark_sweep::{FREE, MARKED, POISON, Stage, SweepMode, WHITE};
 use proptest::prelude::*;
@@ -190,7 +191,7 @@ fn links_of_an_untouched_list_are_cut_where_layouts_are_exact() {
     {
         assert_eq!(linked[number], pair[1].word(), "the list is there");
     }
-    space.0.clear_marks();
+    space.0.clear_marks(Waiting::TakenBack);
     for (number, first) in firsts().into_iter().enumerate() {
         assert_eq!(
             first,
@@ -248,7 +249,7 @@ fn what_is_born_while_the_heap_is_marked_lives() {
     for mode in [SweepMode::Lazy, SweepMode::Eager] {
         for kind in [PTRFREE, NORMAL] {
             let mut space = Space::new(mode, false);
-            space.0.clear_marks();
+            space.0.clear_marks(Waiting::TakenBack);
             space.0.stage = Stage::Marking;
             let count = 3 * BLOCK_BYTES / usize::from(CELL_BYTES[3]);
             let mut born: BTreeSet<Address> = (0..count)

@@ -27,8 +27,8 @@ struct Place {
     /// compare-and-swap to an odd number until its release store of the even one.
     version: AtomicU64,
     phase: AtomicU64,
-    /// collection, start, duration, bytes, objects, workers.
-    numbers: [AtomicU64; 6],
+    /// collection, start, duration, bytes, objects, workers, nanoseconds lost.
+    numbers: [AtomicU64; 7],
     /// Address and length of the reason, both from one `&'static str` when the version is even.
     reason: AtomicPtr<u8>,
     reason_length: AtomicUsize,
@@ -39,7 +39,7 @@ impl Place {
         Place {
             version: AtomicU64::new(0),
             phase: AtomicU64::new(0),
-            numbers: [const { AtomicU64::new(0) }; 6],
+            numbers: [const { AtomicU64::new(0) }; 7],
             reason: AtomicPtr::new(core::ptr::null_mut()),
             reason_length: AtomicUsize::new(0),
         }
@@ -72,6 +72,7 @@ impl Place {
             event.bytes,
             event.objects,
             u64::from(event.heap) << 32 | u64::from(event.workers),
+            event.lost_ns,
         ];
         // Relaxed throughout: the version orders them.
         self.phase.store(event.phase as u64, Ordering::Relaxed);
@@ -97,7 +98,8 @@ impl Place {
             return None;
         }
         let phase = self.phase.load(Ordering::Relaxed);
-        let numbers = [0, 1, 2, 3, 4, 5].map(|at: usize| self.numbers[at].load(Ordering::Relaxed));
+        let numbers =
+            [0, 1, 2, 3, 4, 5, 6].map(|at: usize| self.numbers[at].load(Ordering::Relaxed));
         let reason = self.reason.load(Ordering::Relaxed);
         let reason_length = self.reason_length.load(Ordering::Relaxed);
         meanwhile();
@@ -111,7 +113,15 @@ impl Place {
         let reason = unsafe {
             core::str::from_utf8_unchecked(core::slice::from_raw_parts(reason, reason_length))
         };
-        let [collection, start_ns, duration_ns, bytes, objects, both] = numbers;
+        let [
+            collection,
+            start_ns,
+            duration_ns,
+            bytes,
+            objects,
+            both,
+            lost_ns,
+        ] = numbers;
         Some(Event {
             phase: *Phase::ALL.get(phase as usize)?,
             collection,
@@ -121,6 +131,7 @@ impl Place {
             objects,
             workers: both as u32,
             heap: (both >> 32) as u32,
+            lost_ns,
             reason,
         })
     }
@@ -170,6 +181,7 @@ mod tests {
             bytes: n,
             objects: n,
             workers: n as u32,
+            lost_ns: n,
             reason: REASONS[n as usize % 3],
             ..Event::new(Phase::ALL[n as usize % Phase::ALL.len()], n)
         }

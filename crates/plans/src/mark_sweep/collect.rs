@@ -14,6 +14,7 @@ use gleaner_mem::Address;
 use gleaner_os::{clock, threads};
 use gleaner_spaces::mark_sweep::block::Resolved;
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkMode};
+use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::{MARKED, Stage, WHITE};
 
 use crate::mark_sweep::cycle::Cycle;
@@ -138,7 +139,7 @@ impl Heap {
         let (extent, marking, cycle) = self.decide_extent(record, request);
         let is_whole = marking == Marking::InStop && !extent.keeps_marks();
         self.choose_prefetching(record, is_whole, request.workers.1);
-        self.prepare_marks(record, world, extent);
+        self.prepare_marks(record, world, (extent, marking));
         let deadline = match marking {
             Marking::InStop => None,
             Marking::For(nanoseconds) => Some(started.saturating_add(nanoseconds)),
@@ -165,7 +166,7 @@ impl Heap {
             self.take_snapshot(record, world, request, client);
             self.note_marked(record, world, extent, (cycle, marked.bytes));
         } else {
-            self.begin_cycle(extent, &cycle, marked.bytes, request);
+            self.begin_cycle(record, extent, (&cycle, marked.bytes), request);
         }
         if is_decided {
             self.tell_of_finalizers(client);
@@ -299,7 +300,17 @@ impl Heap {
     }
 
     /// Clears the marks, or keeps them. What callbacks of the client allocate is born marked from now on.
-    fn prepare_marks(&mut self, record: &mut Record, world: &WorldStopped<'_>, extent: Extent) {
+    fn prepare_marks(
+        &mut self,
+        record: &mut Record,
+        world: &WorldStopped<'_>,
+        (extent, marking): (Extent, Marking),
+    ) {
+        let waiting = match (marking, extent) {
+            (Marking::InStop, _) => Waiting::TakenBack,
+            (_, Extent::Everything(_) | Extent::New(_)) => Waiting::Settled,
+            (_, Extent::Stepped(_) | Extent::SteppedNew(_)) => Waiting::Stays,
+        };
         record.step(Phase::ClearMarks, |_| {
             match extent {
                 Extent::Everything(_) => {
@@ -308,10 +319,10 @@ impl Heap {
                         // SAFETY: the record is the calling thread's, which is changing no list.
                         unsafe { self.space.take_over_freed(&raw mut (*thread).cache) };
                     }
-                    self.space.clear_marks();
+                    self.space.clear_marks(waiting);
                 }
                 Extent::New(_) | Extent::Stepped(_) | Extent::SteppedNew(_) => {
-                    self.space.keep_marks()
+                    self.space.keep_marks(waiting)
                 }
             }
             self.mutators.for_each_stopped(world, |thread| {
@@ -528,6 +539,7 @@ impl Heap {
         let allocated = self.space.account.net_allocated();
         let capacity = self.space.capacity;
         let unused = self.unused_since_idle(capacity, self.held());
+        self.note_cycle();
         let reclaimed = record.step(Phase::Reclaim, |event| {
             let reclaimed = self.space.reclaim(release_after);
             self.count_reclaimed();
@@ -628,6 +640,7 @@ impl Heap {
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
         self.note_pace(record, started, stopped, census.live_bytes());
+        self.pacing.note_collection(clock::monotonic_ns());
         let live = census.live_bytes() as u64;
         self.totals.live_bytes += live;
         self.totals.live_by_allocated += live as f64 * record.bytes(Phase::Start) as f64;

@@ -25,7 +25,7 @@ use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext, MarkMode};
 use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
-use crate::mark_sweep::cycle::Cycle;
+use crate::mark_sweep::cycle::{Cycle, Pacing};
 use crate::mark_sweep::decide::dying_links::DyingLinks;
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
@@ -181,6 +181,8 @@ pub struct Heap {
     pub weighing: Weighing,
     /// Marking that is under way in steps.
     pub cycle: Cycle,
+    /// When the next cycle begins.
+    pub pacing: Pacing,
     /// Why marks cannot be kept although the options want that.
     pub unwatched: Option<Unavailable>,
 }
@@ -296,6 +298,7 @@ impl Heap {
             mode: options.mark_generations,
             weighing: Weighing::default(),
             cycle: Cycle::new(),
+            pacing: Pacing::new(),
             unwatched,
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {
@@ -347,10 +350,14 @@ impl Heap {
         if self.cycle.is_under_way() && measured.may_collect && !on_foreign_stack && attempts < 2 {
             return self.remedy_in_cycle(&measured);
         }
+        if needed <= BLOCK_BYTES {
+            let unswept = self.space.unswept_bytes;
+            self.pacing.pacer.note_shortage(unswept);
+        }
         self.follow(heap_size::decide(&measured))
     }
 
-    /// While marks are made in steps nothing is swept, so the heap grows, until that was long enough or it cannot.
+    /// A cycle whose memory is used up before its end has the heap grow, until that was long enough or it cannot.
     fn remedy_in_cycle(&mut self, measured: &Measurements) -> Remedy {
         let grown = heap_size::decide(&Measurements {
             may_collect: false,
@@ -422,7 +429,10 @@ impl Heap {
             used: self.space.used_bytes(),
             needed,
             allocated,
-            saved: self.dying_links.bytes(self.weak.links()),
+            saved: self
+                .dying_links
+                .bytes(self.weak.links())
+                .saturating_add(self.lost()),
             composite: census.composite_bytes,
             atomic: census.atomic_bytes,
             roots: self.root_bytes,
@@ -439,6 +449,14 @@ impl Heap {
             finalizers_due: new_finalizers > 500
                 && self.settings.bytes_per_finalizer != 0
                 && allocated / new_finalizers < self.settings.bytes_per_finalizer,
+        }
+    }
+
+    /// Bytes of old objects that may be dead: what they take is as lost as what was allocated.
+    fn lost(&self) -> usize {
+        match self.space.written {
+            Some(_) => self.generations.lost(),
+            None => 0,
         }
     }
 

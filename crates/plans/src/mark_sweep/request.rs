@@ -60,6 +60,28 @@ pub trait Client {
     fn cannot_stop(&self, refused: signal::Refused) -> !;
 }
 
+/// What is asked of the extent of a collection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wish {
+    /// See [`Request::everything`].
+    pub everything: bool,
+    /// See [`Request::in_steps`].
+    pub in_steps: bool,
+    /// See [`Request::finds_leaks`].
+    pub finds_leaks: bool,
+}
+
+impl Request<'_> {
+    /// What it asks of the extent.
+    pub(crate) fn wish(&self) -> Wish {
+        Wish {
+            everything: self.everything,
+            in_steps: self.in_steps,
+            finds_leaks: self.finds_leaks,
+        }
+    }
+}
+
 /// Why a collection is run, and with what.
 pub struct Request<'a> {
     /// Why.

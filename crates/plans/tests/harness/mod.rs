@@ -274,6 +274,12 @@ impl Bench {
             let outcome = self.collect_new("everything is marked");
             assert!(matches!(outcome, Outcome::Done | Outcome::Begun));
         }
+        if self.steps
+            && let Some(reason) = self.heap.begins_cycle()
+        {
+            let outcome = self.collect_new(reason);
+            assert!(matches!(outcome, Outcome::Done | Outcome::Begun));
+        }
         loop {
             let found = if bytes > LARGEST_SMALL || alignment > 16 {
                 let bytes = bytes.max(LARGEST_SMALL + 1);

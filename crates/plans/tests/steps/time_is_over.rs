@@ -29,6 +29,9 @@ fn with_time_over_at_each_visit<A, B>(
         counted_kind(&mut begun.bench);
         begun.bench.heap.settings.time_limit_ns = Some(u64::MAX / 4);
         let made = prepare(&mut begun);
+        // There is room enough that no shortage ends the cycle.
+        let capacity = begun.bench.heap.space.capacity + (4 << 20);
+        begun.bench.heap.grow_to(capacity, "the test");
         assert_eq!(begun.bench.begin(), Outcome::Begun);
         begun.mark();
         let changed = between(&mut begun, &made);

@@ -45,12 +45,16 @@ pub(super) fn page_bytes(bytes: usize) -> usize {
 impl MarkSweep {
     /// Free cells of one kind and class: a swept block's, or a fresh one's.
     pub fn take_cells(&mut self, kind: usize, class: usize) -> Result<CellList, Shortage> {
-        while let Some(index) = self.dequeue(kind, class) {
+        // While marks are made in a stop, what callbacks allocate is born marked, and comes from blocks without other objects.
+        while !self.stage.is_born_marked()
+            && let Some(index) = self.dequeue(kind, class)
+        {
             let list = if self.block(index).has_flag(SWEPT) {
                 self.swept_list(index)
             } else {
                 self.sweep_block(index)
             };
+            self.unswept_bytes = self.unswept_bytes.saturating_sub(list.bytes);
             if list.cells > 0 {
                 self.account.hand_out(list.bytes);
                 return Ok(list);

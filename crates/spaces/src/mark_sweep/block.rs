@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use gleaner_mem::Address;
 
-use super::marks::WHITE;
+use super::marks::{FREE, WHITE};
 
 /// log2 of [`BLOCK_BYTES`].
 pub const BLOCK_SHIFT: usize = 14;
@@ -74,6 +74,9 @@ pub const QUEUED: u8 = 8;
 pub const SWEPT: u8 = 16;
 /// The large object was freed explicitly while marks were made: it goes when blocks are reclaimed, marked or not.
 pub const FREED: u8 = 32;
+/// Of a block of small objects, the bit that [`FREED`] is of a large one: the block waits in a sweep queue while marks are
+/// made, and exactly its cells that were dead before have the mark `FREE` ([`super::settle`]).
+pub const SETTLED: u8 = 32;
 
 /// The block was handed out since the last collection.
 pub const FRESH: u8 = 64;
@@ -157,12 +160,22 @@ impl Resolved {
     /// the program still says about it.
     #[inline]
     pub fn is_found_dead(&self, is_deciding: impl FnOnce() -> bool) -> bool {
-        // SAFETY: a resolved object's block and mark.
-        let (block, mark) = unsafe { (&*self.block, (*self.mark).load(Ordering::Relaxed)) };
-        // What is allocated since is white as well, in blocks that are owned; only who has the lock changes that.
+        // SAFETY: a resolved object's block.
+        let block = unsafe { &*self.block };
+        if block.state != State::Small {
+            return false;
+        }
+        // Read once, and before the mark: a block leaves its queue and is settled no more at the same time.
+        let flags = block.flags.load(Ordering::Relaxed);
+        // SAFETY: a resolved object's mark.
+        let mark = unsafe { (*self.mark).load(Ordering::Relaxed) };
+        if flags & SETTLED != 0 && mark == FREE {
+            return true;
+        }
+        // What is allocated since is white as well, in blocks that are owned; only who has the lock changes that. In a
+        // settled block, objects that are not marked yet are.
         mark == WHITE
-            && block.state == State::Small
-            && (block.has_flag(QUEUED) || !block.has_flag(OWNED) && is_deciding())
+            && (flags & (QUEUED | SETTLED) == QUEUED || flags & OWNED == 0 && is_deciding())
     }
 }
 

@@ -128,7 +128,7 @@ impl MarkSweep {
                 usize::from(block.kind),
                 usize::from(block.class),
                 block.bytes,
-                block.has_flag(FREED),
+                block.state == State::LargeHead && block.has_flag(FREED),
             )
         };
         if freed {

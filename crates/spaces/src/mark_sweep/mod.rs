@@ -19,9 +19,9 @@
 //! - In such kinds an object is born `MARKED`: its block may still wait to be swept if the cell was freed explicitly.
 //! - Between the clearing of marks and reclaiming (`Stage`) every object is born `MARKED`, from a fresh block or
 //!   run, and what is freed explicitly goes on no list: it dies with this collection, or with the next.
-//! - While marks are made in steps (`marked_in_steps`), nothing is swept and no block or run becomes free or changes its
-//!   descriptor, so that what is grey stays readable: large objects that are freed explicitly go when the cycle ends. Where
-//!   they are not grey they are not scanned again.
+//! - While marks are made in steps (`marked_in_steps`), no block or run becomes free or changes its descriptor, so that
+//!   what is grey stays readable: large objects that are freed explicitly go when the cycle ends. Where they are not grey
+//!   they are not scanned again. What is swept meanwhile was dead before (`settle`).
 //! - Under sticky marks: a marked object of a collectable kind whose pages were not written since the last collection
 //!   refers to no unmarked object, except by words that are no references (`sticky`).
 //!
@@ -51,6 +51,7 @@ pub mod prefetch;
 pub mod reclaim;
 pub mod roots;
 pub mod scan;
+pub mod settle;
 pub mod size_classes;
 mod space;
 pub mod sticky;

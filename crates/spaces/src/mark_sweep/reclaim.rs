@@ -17,13 +17,14 @@ use super::cache::{Cache, CellList, LEADS_BACK, MOST_LISTED};
 use super::mark_counts::count_marks;
 use super::marks::{FREE, MARKED, WHITE};
 use super::pool::Backing;
-use super::space::{Census, MarkSweep, SweepMode, SweepQueue};
+use super::settle::Waiting;
+use super::space::{Census, MarkSweep, SweepMode};
 use super::sticky::Unwatched;
 use crate::mark_sweep::block::{
-    BLOCK_SHIFT, BlockIndex, FREED, FRESH, MARKS_PER_BLOCK, NO_BLOCK, OWNED, QUEUED, RESCAN, SWEPT,
-    State,
+    BLOCK_SHIFT, BlockIndex, FREED, FRESH, MARKS_PER_BLOCK, NO_BLOCK, OWNED, QUEUED, RESCAN,
+    SETTLED, SWEPT, State,
 };
-use crate::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, Kind, MAX_KINDS, PTRFREE, ThreadLists};
+use crate::mark_sweep::kinds::{ATOMIC_UNCOLLECTABLE, Kind, PTRFREE, ThreadLists};
 use crate::mark_sweep::size_classes::{CLASSES, GRANULE};
 
 /// What a collection gave back.
@@ -42,11 +43,13 @@ pub struct Reclaimed {
 }
 
 impl MarkSweep {
-    /// Takes back the shared cache's lists and clears the marks of everything collectable.
-    pub fn clear_marks(&mut self) {
+    /// Takes back the shared cache's lists and clears the marks of everything collectable; what waits to be swept is taken
+    /// back or stays.
+    pub fn clear_marks(&mut self, waiting: Waiting) {
         self.set_kept(false);
         self.forget_written();
         self.drop_shared_lists();
+        self.empty_queues();
         for index in 0..self.pool.frontier() {
             let (state, kind, objects) = {
                 let block = self.block(index);
@@ -59,13 +62,17 @@ impl MarkSweep {
             if state != State::Small {
                 continue;
             }
+            self.fetch_marks_after(index, objects);
+            if self.leave_queued(index, waiting, false) {
+                self.block(index).clear_flag(RESCAN | FRESH);
+                continue;
+            }
             self.cut_swept_list(index);
             self.block(index)
-                .clear_flag(QUEUED | SWEPT | RESCAN | FRESH);
+                .clear_flag(QUEUED | SWEPT | SETTLED | RESCAN | FRESH);
             let Some(kind) = self.kinds.get(kind) else {
                 continue;
             };
-            self.fetch_marks_after(index, objects);
             if kind.marks_free_cells() && !kind.uncollectable {
                 self.clear_all_but_free(index, objects);
             } else if !kind.uncollectable {
@@ -85,7 +92,6 @@ impl MarkSweep {
                 }
             }
         });
-        self.queues = [[SweepQueue::EMPTY; CLASSES]; MAX_KINDS];
     }
 
     /// Asks the cache for the marks of a block some way behind this one, which is likely to have as many objects: blocks of
@@ -206,6 +212,7 @@ impl MarkSweep {
         let mut reclaimed = Reclaimed::default();
         let mut census = Census::default();
         self.giving_back.note_collection();
+        self.take_back_queues();
         self.pool.clear();
         let (mut due, mut unwatched) = (DueRun::default(), Unwatched::default());
         for index in 0..self.pool.frontier() {
@@ -281,7 +288,8 @@ impl MarkSweep {
         let worth_sweeping =
             free > objects / 8 || disclaimed && marks.white > 0 || uncollectable && free > 0;
         if free > 0 && worth_sweeping {
-            self.enqueue(index, usize::from(kind), usize::from(class));
+            let (kind, class) = (usize::from(kind), usize::from(class));
+            self.enqueue(index, kind, class, free * bytes);
             reclaimed.queued_blocks += 1;
         } else {
             reclaimed.full_blocks += 1;
@@ -289,7 +297,9 @@ impl MarkSweep {
         false
     }
 
-    fn enqueue(&mut self, index: BlockIndex, kind: usize, class: usize) {
+    /// Has a block wait to be swept, in which `dead` bytes are.
+    pub(super) fn enqueue(&mut self, index: BlockIndex, kind: usize, class: usize, dead: usize) {
+        self.unswept_bytes += dead;
         let block = self.block(index);
         block.next = NO_BLOCK;
         block.set_flag(QUEUED);
@@ -462,16 +472,26 @@ impl MarkSweep {
     /// The list of a block that was swept eagerly: its dead cells are already linked in address order.
     pub(crate) fn swept_list(&self, index: BlockIndex) -> CellList {
         let block = self.block(index);
-        block.clear_flag(QUEUED | SWEPT);
+        let settled = block.has_flag(SETTLED);
+        block.clear_flag(QUEUED | SWEPT | SETTLED);
         let (bytes, objects) = (block.bytes, usize::from(block.objects));
         let marks = self.layout.table.marks_of(index);
-        // SAFETY: `object` is below the number of cells.
-        let dead =
-            |object: &usize| unsafe { (*marks.add(*object)).load(Ordering::Relaxed) } != MARKED;
+        let dead = |object: &usize| {
+            // SAFETY: `object` is below the number of cells.
+            let mark = unsafe { (*marks.add(*object)).load(Ordering::Relaxed) };
+            if settled {
+                mark == FREE
+            } else {
+                mark != MARKED
+            }
+        };
         let cells = (0..objects).filter(dead).count();
         let head = (0..objects)
             .find(dead)
             .map_or(Address::NULL, |first| self.start(index).add(first * bytes));
+        if settled {
+            self.unsettle(index);
+        }
         CellList {
             head,
             cells,

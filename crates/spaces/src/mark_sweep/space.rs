@@ -75,6 +75,8 @@ pub struct MarkSweep {
     pub(crate) pool: FreePool,
     pub(crate) large: LargeSpace,
     pub(crate) queues: [[SweepQueue; CLASSES]; MAX_KINDS],
+    /// Bytes of the dead cells of blocks that wait in the queues.
+    pub unswept_bytes: usize,
     /// Free cells that belong to no thread; also serves threads without a cache and the kinds that need the lock.
     pub shared: Cache,
     /// When blocks are swept.
@@ -155,6 +157,7 @@ impl MarkSweep {
             layout,
             kinds: Kinds::new(),
             queues: [[SweepQueue::EMPTY; CLASSES]; MAX_KINDS],
+            unswept_bytes: 0,
             shared: Cache::new(),
             sweep_mode,
             sweep_ahead: 0,

@@ -37,13 +37,13 @@ use super::kinds::{Kind, descriptor};
 use super::mark_counts::count_marks;
 use super::marks::MARKED;
 use super::scan::MarkContext;
-use super::space::{MarkSweep, SweepQueue};
+use super::settle::Waiting;
+use super::space::MarkSweep;
 use super::written_pages::{ALL_PAGES, Ages, PAGE_SHIFT, WrittenPages, age};
 use crate::mark_sweep::block::{
-    BLOCK_SHIFT, Block, BlockIndex, FREED, FRESH, QUEUED, RESCAN, SWEPT, State, WATCHED,
+    BLOCK_SHIFT, Block, BlockIndex, FREED, FRESH, RESCAN, State, WATCHED,
 };
-use crate::mark_sweep::kinds::MAX_KINDS;
-use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES, GRANULE};
+use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
 
 /// Neighbouring blocks that became free: who writes to them is of no interest any more. One request ends the watch of
 /// them all. Otherwise each page would take a fault when it is handed out again.
@@ -304,17 +304,17 @@ impl MarkSweep {
         }
     }
 
-    /// Begins a collection that keeps the marks: takes back what waits to be swept, as [`MarkSweep::clear_marks`] does.
-    pub fn keep_marks(&mut self) {
+    /// Begins a collection that keeps the marks: what waits to be swept is taken back or stays, as in
+    /// [`MarkSweep::clear_marks`].
+    pub fn keep_marks(&mut self, waiting: Waiting) {
         self.set_kept(true);
         self.keep_shared_lists();
+        self.empty_queues();
         for index in 0..self.pool.frontier() {
-            if self.block(index).state == State::Small {
-                self.cut_swept_list(index);
-                self.block(index).clear_flag(QUEUED | SWEPT);
+            if self.block(index).state == State::Small && !self.leave_queued(index, waiting, true) {
+                self.take_back(index);
             }
         }
-        self.queues = [[SweepQueue::EMPTY; CLASSES]; MAX_KINDS];
     }
 
     fn keep_shared_lists(&mut self) {

@@ -16,7 +16,7 @@ use gleaner_os::clock;
 use super::allocate::cookie;
 use super::cache::CellList;
 use super::{FREE, MARKED, MarkSweep, POISON, WHITE};
-use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex, MARKS_PER_BLOCK, QUEUED};
+use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex, MARKS_PER_BLOCK, QUEUED, SETTLED};
 use crate::mark_sweep::kinds::Kind;
 use crate::mark_sweep::size_classes::GRANULE;
 
@@ -112,26 +112,32 @@ impl MarkSweep {
 
     fn sweep_untimed(&mut self, index: BlockIndex) -> CellList {
         self.swept_blocks += 1;
-        let (bytes, objects, kind) = {
+        let (bytes, objects, kind, settled) = {
             let block = self.block(index);
-            block.clear_flag(QUEUED);
+            let settled = block.has_flag(SETTLED);
+            block.clear_flag(QUEUED | SETTLED);
             (
                 block.bytes,
                 usize::from(block.objects),
                 usize::from(block.kind),
+                settled,
             )
         };
         let kind = *self.kinds.get(kind).expect("blocks hold defined kinds");
         let marks = self.layout.table.marks_of(index);
         let start = self.start(index);
-        if kind.disclaim.is_some() {
+        // What is white in a settled block may live. There was no procedure when it was settled.
+        if kind.disclaim.is_some() && !settled {
             self.disclaim_dead(index, &kind);
         }
         let ahead = self.sweep_ahead;
         for line in (0..ahead.min(BLOCK_BYTES)).step_by(CACHE_LINE) {
             start.add(line).prefetch_for_write();
         }
-        let sought = if kind.marks_free_cells() { FREE } else { WHITE };
+        let sought = match settled || kind.marks_free_cells() {
+            true => FREE,
+            false => WHITE,
+        };
         let mut list = ListBuilder::new(self.second_word());
         // SAFETY: a block has marks for as many cells as the smallest class has, whole groups of them; the lock is held,
         // so no other thread changes them.
@@ -171,6 +177,9 @@ impl MarkSweep {
                 dead &= dead - 1;
             }
             group += GROUP;
+        }
+        if settled {
+            self.unsettle(index);
         }
         CellList {
             head: list.head,

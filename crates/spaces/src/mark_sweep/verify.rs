@@ -12,7 +12,7 @@ use super::cache::Cache;
 use super::scan::MarkContext;
 use super::{MARKED, MarkSweep, WHITE};
 use crate::mark_sweep::block::{
-    BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, OWNED, QUEUED, State, inverse_of,
+    BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, OWNED, QUEUED, SETTLED, State, inverse_of,
 };
 use crate::mark_sweep::kinds::descriptor;
 use crate::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
@@ -83,6 +83,9 @@ impl MarkSweep {
         }
         if block.has_flag(OWNED) && block.has_flag(QUEUED) {
             return fault("an owned block is not queued", start, 0);
+        }
+        if block.has_flag(SETTLED) && !block.has_flag(QUEUED) {
+            return fault("a settled block is queued", start, 0);
         }
         Ok(())
     }

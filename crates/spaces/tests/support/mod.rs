@@ -8,6 +8,7 @@ use gleaner_spaces::mark_sweep::MarkSweep;
 use gleaner_spaces::mark_sweep::SweepMode;
 use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::layout::Layout;
+use gleaner_spaces::mark_sweep::settle::Waiting;
 
 /// Bytes of a small reservation.
 pub const SPAN: usize = 32 << 20;
@@ -79,7 +80,7 @@ impl Space {
 
     /// As `collect`, while a stopped thread has these lists.
     pub fn collect_beside(&mut self, cache: &Cache, live: impl IntoIterator<Item = Address>) {
-        self.0.clear_marks();
+        self.0.clear_marks(Waiting::TakenBack);
         // SAFETY: the test's own cache, whose lists nobody changes meanwhile.
         unsafe { self.0.keep_listed_cells(cache) };
         for object in live {

@@ -1,5 +1,6 @@
 //! Incremental marking: a cycle of steps beside the program, from the stop in which a collection began to the one in which
-//! it ends (ISMM 2000, section 6, *incremental*). [`super::decide::cycle`] says when.
+//! it ends (ISMM 2000, section 6, *incremental*). [`super::decide::cycle`] says whether, and the pacer when
+//! ([`super::decide::pacer`]).
 //!
 //! The first stop clears the marks or keeps them, as the collection is of everything or of new objects. It begins to
 //! watch all pages with pointers, and scans the roots. From then on the allocator lock alone protects a step from
@@ -7,6 +8,9 @@
 //! Objects of the cycle are born unmarked. So another stop looks at them, as in a collection of new objects, and at
 //! what old objects on written pages refer to. If that takes too long, the rest is marked in steps again, and all that
 //! was there counts as old then.
+//!
+//! Memory is allocated as at other times: what was dead when the cycle began is swept during it
+//! (`gleaner_spaces::mark_sweep::settle`). So the heap grows only where that is used up before the cycle has ended.
 //!
 //! If other threads run, a step reads words of objects and calls no mark procedure of the client's, which may not be
 //! ready for objects that others are writing. What such a procedure leads to is found in the next stop. If no other
@@ -24,7 +28,8 @@
 //! All of it runs under the allocator lock. Steps run on the thread that allocates and on helpers, while the world
 //! runs.
 
+mod pacing;
 mod state;
 mod steps;
 
-pub use state::{Cycle, Ended};
+pub use state::{Cycle, Ended, Pacing};

@@ -1,6 +1,7 @@
 //! How far a cycle has come.
 
 use crate::mark_sweep::decide::cycle::Progress;
+use crate::mark_sweep::decide::pacer::{Pacer, Taken};
 
 /// How a cycle stands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +24,10 @@ pub struct Cycle {
     pub(super) whole: usize,
     /// See `whole`.
     pub(super) scanned: usize,
+    /// Bytes that were to be allocated until its end when it began.
+    pub(super) allowance: usize,
+    /// Bytes that its steps have scanned, and in how many nanoseconds.
+    pub(super) stepped: (usize, u64),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -54,6 +59,7 @@ impl Cycle {
                 expected: 0,
                 scanned: 0,
                 allowance: 0,
+                room: 0,
                 most: 0,
                 allocated: 0,
                 in_all: 0,
@@ -66,6 +72,8 @@ impl Cycle {
             workers: (1, ""),
             whole: 0,
             scanned: 0,
+            allowance: 0,
+            stepped: (0, 0),
         }
     }
 
@@ -97,6 +105,16 @@ impl Cycle {
         }
     }
 
+    /// What it has taken, of which `handed` bytes had been handed out at its end.
+    pub(crate) fn taken(&self, handed: usize) -> Taken {
+        Taken {
+            allowance: self.allowance,
+            allocated: handed.saturating_sub(self.handed_first),
+            scanned: self.stepped.0,
+            took_ns: self.stepped.1,
+        }
+    }
+
     /// What it has come to.
     pub(crate) fn ended(&self) -> Ended {
         match self.state {
@@ -104,6 +122,41 @@ impl Cycle {
             State::Marking => Ended::Early,
             State::Marked => Ended::Marked,
         }
+    }
+}
+
+/// When a cycle begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacing {
+    /// What decides it.
+    pub pacer: Pacer,
+    /// It is to be decided again when this many bytes have been handed out since the last collection.
+    pub(crate) look_at: usize,
+    /// When the last collection ended, by the monotonic clock; 0 before there was one.
+    pub(super) ended_ns: u64,
+}
+
+impl Pacing {
+    /// Nothing is known yet.
+    pub const fn new() -> Pacing {
+        Pacing {
+            pacer: Pacer::new(),
+            look_at: 0,
+            ended_ns: 0,
+        }
+    }
+
+    /// A collection has ended at `now`.
+    pub(crate) fn note_collection(&mut self, now: u64) {
+        self.pacer.note_collection();
+        self.ended_ns = now;
+        self.look_at = 0;
+    }
+}
+
+impl Default for Pacing {
+    fn default() -> Pacing {
+        Pacing::new()
     }
 }
 

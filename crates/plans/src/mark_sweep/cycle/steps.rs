@@ -8,46 +8,48 @@ use gleaner_spaces::mark_sweep::Stage;
 use gleaner_spaces::mark_sweep::scan::MarkMode;
 
 use super::state::{Cycle, Ended, STRESS_STEP_NS, State};
-use crate::mark_sweep::decide::cycle::{self, Marking, Measurements, Progress};
+use crate::mark_sweep::decide::cycle::{self, Marking, Measurements, Progress, Spent};
 use crate::mark_sweep::decide::extent::Extent;
-use crate::mark_sweep::decide::heap_size;
+use crate::mark_sweep::decide::pacer::{IN_TIME, LATE};
 use crate::mark_sweep::heap::Heap;
-use crate::mark_sweep::request::Request;
+use crate::mark_sweep::request::{Request, Wish};
 use crate::shared::record::Record;
 
 impl Heap {
-    /// Decides how a collection of `extent` is marked. Before it there was this `cycle`, and old objects on `pages`
-    /// pages were written.
-    pub(crate) fn decide_marking(
-        &self,
-        request: &Request<'_>,
-        extent: Extent,
-        cycle: &Cycle,
-        pages: usize,
-    ) -> Marking {
+    /// Whether collections may be marked in steps.
+    pub(super) fn makes_steps(&self) -> bool {
         let steps = matches!(
             self.mode,
             MarkGenerations::Incremental | MarkGenerations::Auto
         );
-        if !steps || self.space.written.is_none() {
+        steps && self.space.written.is_some()
+    }
+
+    /// Decides how a collection of `extent` is marked. Before it there was this `cycle`, and old objects on `pages`
+    /// pages were written.
+    pub(crate) fn decide_marking(
+        &self,
+        wish: Wish,
+        extent: Extent,
+        cycle: &Cycle,
+        pages: usize,
+    ) -> Marking {
+        if !self.makes_steps() {
             return Marking::InStop;
         }
-        let room = match self.settings.limit {
-            0 => usize::MAX,
-            limit => limit.saturating_sub(self.space.used_bytes()),
-        }
-        .min(self.left().unwrap_or(usize::MAX));
         let goes_on = matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_));
-        let fits = self.settings.may_grow && room >= self.most_in_cycle();
+        let expected = self.expected(extent, cycle, pages, false);
+        let fits =
+            self.settings.may_grow && self.room_under_limits() >= self.plan_for(expected).allowance;
         let m = Measurements {
             limit_ns: self.settings.time_limit_ns,
-            expected: self.expected(extent, cycle, pages, false),
+            expected,
             at_most: self.expected(extent, cycle, pages, true) + self.revived(),
             scanned: self.totals.last_scanned,
             took_ns: self.totals.last_marking_ns,
             possible: fits
-                && !request.everything
-                && !request.finds_leaks
+                && !wish.everything
+                && !wish.finds_leaks
                 // One that could not keep pace, or was given up, is not tried again at once.
                 && match goes_on {
                     true => {
@@ -57,14 +59,24 @@ impl Heap {
                 },
             stops: cycle.stops,
             in_stop_alone: goes_on && self.context.has_client_procs(),
-            steps_asked: request.in_steps && !goes_on,
+            steps_asked: wish.in_steps && !goes_on,
             even_if_small: self.options.stress != 0 && !extent.keeps_marks(),
         };
         cycle::begin(&m)
     }
 
+    /// What limits leave for what is allocated during a cycle. Bytes.
+    fn room_under_limits(&self) -> usize {
+        let room = match self.settings.limit {
+            0 => usize::MAX,
+            limit => limit.saturating_sub(self.space.used_bytes()),
+        };
+        room.min(self.left().unwrap_or(usize::MAX))
+            .saturating_add(self.space.unswept_bytes)
+    }
+
     /// Bytes that a collection is expected to scan; if `all` that was allocated lives.
-    fn expected(&self, extent: Extent, cycle: &Cycle, pages: usize, all: bool) -> usize {
+    pub(super) fn expected(&self, extent: Extent, cycle: &Cycle, pages: usize, all: bool) -> usize {
         let before = match extent {
             Extent::Stepped(_) | Extent::SteppedNew(_) => cycle.handed_before,
             Extent::New(_) | Extent::Everything(_) => 0,
@@ -94,18 +106,12 @@ impl Heap {
         }
     }
 
-    /// Bytes that are to be allocated during a round of a cycle, at the most.
-    fn most_in_cycle(&self) -> usize {
-        let interval = heap_size::least_between_collections(&self.measure(0, 0));
-        (interval / cycle::ALLOWANCE).max(heap_size::LEAST_GROWTH)
-    }
-
     /// The world goes on with what is grey, after a stop in which `scanned` bytes were scanned.
     pub(crate) fn begin_cycle(
         &mut self,
+        record: &mut Record,
         extent: Extent,
-        before: &Cycle,
-        scanned: usize,
+        (before, scanned): (&Cycle, usize),
         request: &Request<'_>,
     ) {
         let goes_on = matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_));
@@ -114,21 +120,28 @@ impl Heap {
         // Not only when the stop is over: callbacks come before, and what they allocate is looked at in the last stop.
         self.space.stage = Stage::Between;
         self.space.marked_in_steps = true;
-        let most = self.most_in_cycle();
         let found = self.expected(extent, before, self.generations.written, false);
         let (whole, scanned) = match goes_on {
             true => (before.whole + found, before.scanned() + scanned),
             false => (found, scanned),
         };
         let expected = found.max(whole.saturating_sub(scanned));
+        let (plan, room) = (self.plan_for(expected), self.room_for_allocation());
+        let progress = match goes_on {
+            true => plan.next_round(expected, &self.progress(before)),
+            false => plan.first_round(expected, room, self.interval()),
+        };
+        record.step(Phase::Pace, |event| {
+            event.bytes = progress.allowance as u64;
+            event.objects = room as u64;
+            event.reason = match room >= progress.allowance {
+                true => IN_TIME,
+                false => LATE,
+            };
+        });
         self.cycle = Cycle {
             state: State::Marking,
-            progress: Progress {
-                expected,
-                allowance: cycle::allowance(expected, most),
-                most,
-                ..Progress::default()
-            },
+            progress,
             stops: if goes_on { before.stops + 1 } else { 1 },
             of_new: extent.is_of_new(),
             handed_first: match goes_on {
@@ -143,6 +156,14 @@ impl Heap {
             workers: request.workers,
             whole,
             scanned,
+            allowance: match goes_on {
+                true => before.allowance,
+                false => progress.allowance,
+            },
+            stepped: match goes_on {
+                true => before.stepped,
+                false => (0, 0),
+            },
         };
         self.turns += 1;
         self.totals.cycles += u64::from(!goes_on);
@@ -167,7 +188,7 @@ impl Heap {
         if due && !self.cycle.can_end() {
             self.step();
         }
-        self.cycle.can_end()
+        self.is_cycle_overdue()
     }
 
     /// Whether the cycle that is under way has to be ended, marked or not.
@@ -175,53 +196,73 @@ impl Heap {
         self.cycle.can_end() || cycle::is_overdue(&self.progress(&self.cycle))
     }
 
+    /// How long a step takes, in nanoseconds.
+    pub(super) fn step_ns(&self) -> u64 {
+        let limit = self.settings.time_limit_ns.unwrap_or(u64::MAX);
+        match self.options.stress {
+            0 => cycle::step_ns(limit),
+            _ => STRESS_STEP_NS,
+        }
+    }
+
     /// Marks a little of the cycle that is under way.
     pub fn step(&mut self) {
         if self.cycle.state != State::Marking {
             return;
         }
-        let limit = self.settings.time_limit_ns.unwrap_or(u64::MAX);
-        let quantum = match self.options.stress {
-            0 => cycle::step_ns(limit),
-            _ => STRESS_STEP_NS,
-        };
+        let quantum = self.step_ns();
         let workers = self.cycle.workers;
         let mut record = Record::new(self.collections + 1);
-        let is_lost = record.step(Phase::MarkStep, |event| {
-            // The time by which the step ends is that of the program, which waits: the processor's says why it was late.
-            let own = clock::thread_cpu_ns();
-            let deadline = event.start_ns.saturating_add(quantum);
-            self.mark_beside(deadline, workers, event);
-            let took = clock::monotonic_ns() - event.start_ns;
-            let is_lost = cycle::lost_processor(took, clock::thread_cpu_ns() - own, quantum);
-            if is_lost {
+        let spent = record.step(Phase::MarkStep, |event| {
+            let spent = self.mark_beside(quantum, workers, event);
+            event.lost_ns = cycle::lost_ns(&spent);
+            if cycle::lost_processor(&spent) {
                 event.reason = PROCESSOR_LOST;
             }
-            is_lost
+            spent
         });
         let took = record.duration(Phase::MarkStep);
+        let lost = cycle::lost_ns(&spent);
+        self.cycle.stepped.1 += took.saturating_sub(lost);
         self.totals.steps += 1;
-        self.totals.steps_lost += u64::from(is_lost);
+        self.totals.steps_lost += u64::from(cycle::lost_processor(&spent));
+        self.totals.lost_ns += lost;
         self.totals.stepping_ns += took;
         self.totals.longest_step_ns = self.totals.longest_step_ns.max(took);
         self.publish(&record);
     }
 
+    /// Marks for `quantum` nanoseconds of this thread's own time: what others of the machine take of that is not marked in.
     fn mark_beside(
         &mut self,
-        deadline: u64,
+        quantum: u64,
         (workers, reason): (usize, &'static str),
         event: &mut Event,
-    ) {
+    ) -> Spent {
+        let own = clock::thread_cpu_ns();
         let available = self.available(workers);
         event.reason = reason;
         event.workers = available as u32;
-        event.objects = deadline - event.start_ns;
+        event.objects = quantum;
         let mode = match self.mutators.others_run() {
             true => MarkMode::Beside,
             false => MarkMode::MayPause,
         };
-        let marked = self.marking(mode, |heap| heap.mark_grey(available, Some(deadline)));
+        let mut deadline = event.start_ns.saturating_add(quantum);
+        let (marked, spent) = loop {
+            let marked = self.marking(mode, |heap| heap.mark_grey(available, Some(deadline)));
+            let now = clock::monotonic_ns();
+            let spent = Spent {
+                quantum_ns: quantum,
+                took_ns: now - event.start_ns,
+                own_ns: clock::thread_cpu_ns() - own,
+                is_alone: available == 1,
+            };
+            match cycle::rest_ns(&spent) {
+                Some(rest) if !marked => deadline = now.saturating_add(rest),
+                _ => break (marked, spent),
+            }
+        };
         if marked {
             self.cycle.state = State::Marked;
             event.reason = "everything is marked but what the next stop finds";
@@ -230,6 +271,8 @@ impl Heap {
         event.bytes = outcome.scanned_bytes as u64;
         self.totals.dropped_entries += outcome.dropped as u64;
         self.cycle.progress.scanned += outcome.scanned_bytes;
+        self.cycle.stepped.0 += outcome.scanned_bytes;
+        spent
     }
 
     /// Gives up the cycle that is under way, where collections were forbidden meanwhile: objects that are freed would wait
@@ -240,6 +283,7 @@ impl Heap {
             self.space.marked_in_steps = false;
             self.generations.marks_hold = false;
             self.space.free_waiting();
+            self.pacing.look_at = 0;
         }
     }
 }

@@ -4,19 +4,9 @@
 //! A cycle begins in a stop: what was written is asked, marks are cleared or kept, and what roots refer to becomes
 //! grey. Steps inside allocation calls scan what is grey, while the program goes on. When nothing is grey, another stop
 //! does what a collection of new objects does. Where that takes longer than the limit, the program goes on, and steps
-//! mark what is grey, until less is left, or the cycle has had its stops. The heap grows while a cycle is under way,
-//! since nothing is swept: by [`ALLOWANCE`] of what a program allocates between two collections, in which the steps are
-//! to get through.
+//! mark what is grey, until less is left, or the cycle has had its stops. When it begins and what may be allocated until
+//! it ends, the pacer says ([`super::pacer`]).
 
-/// The share of the interval between two collections that is allocated while a cycle is under way.
-pub const ALLOWANCE: usize = 3;
-/// A cycle that is not marked when this many times its allowance was allocated ends in a stop.
-const PATIENCE: usize = 3;
-/// Steps scan at least this many bytes for each that is allocated, so that each round of a cycle leaves less than the
-/// one before.
-const PACE: usize = 4;
-/// Where there is little to scan, steps need not follow each other faster than this many allocated bytes would have it.
-const LEAST_ALLOWANCE: usize = 256 << 10;
 /// Stops of a cycle in which marking is put off.
 const MOST_STOPS: u32 = 4;
 /// What else a stop does takes time as well, so marking ends before the limit: after this many eighths of it.
@@ -24,6 +14,10 @@ const MARKING_IN_LIMIT: u64 = 7;
 /// A step takes this share of the time limit, as long as that is not too short for a step: calling helpers takes time.
 const STEPS_IN_LIMIT: u64 = 16;
 const SHORTEST_STEP_NS: u64 = 250_000;
+/// A step that began this many times its time ago does not go on, whatever it has used: the program has waited long enough.
+const MOST_QUANTA: u64 = 4;
+/// What is less than this part of a step's time is not worth telling, or going on for.
+const NEGLIGIBLE: u64 = 8;
 /// What a measurement of the rate of marking counts for after another.
 const FORGETTING: f64 = 0.8;
 /// Nanoseconds that marking a byte takes, until it was measured.
@@ -93,21 +87,18 @@ pub fn remember(scanned: usize, took_ns: u64, before: (usize, u64)) -> u64 {
     took_ns.max((scanned as f64 * rate * FORGETTING) as u64)
 }
 
-/// Bytes that may be allocated while `expected` bytes are scanned, if it may be `most` at the most.
-pub fn allowance(expected: usize, most: usize) -> usize {
-    most.min((expected / PACE).max(LEAST_ALLOWANCE))
-}
-
 /// How a cycle stands.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Bytes that are expected to be scanned in all.
+    /// Bytes that are expected to be scanned in all, since the last stop of the cycle.
     pub expected: usize,
     /// Bytes that steps have scanned.
     pub scanned: usize,
-    /// Bytes that are to be allocated in the meantime, and that may be at the most.
+    /// Bytes that are to be allocated in the meantime.
     pub allowance: usize,
-    /// See `allowance`.
+    /// Bytes of all of the cycle: what could be allocated when it began until a collection in a stop would have begun.
+    pub room: usize,
+    /// Bytes that may be allocated in all of the cycle.
     pub most: usize,
     /// Bytes that were allocated since the last stop of the cycle, and since it began.
     pub allocated: usize,
@@ -115,8 +106,11 @@ pub struct Progress {
     pub in_all: usize,
 }
 
-/// Whether a step is due.
+/// Whether a step is due. Where memory is used up, each allocation that takes the lock makes one.
 pub fn is_step_due(p: &Progress) -> bool {
+    if p.in_all >= p.room {
+        return true;
+    }
     let done = p.scanned as f64 * p.allowance as f64;
     let due = p.expected as f64 * p.allocated as f64;
     done <= due
@@ -124,7 +118,7 @@ pub fn is_step_due(p: &Progress) -> bool {
 
 /// Whether the cycle has had its chance.
 pub fn is_overdue(p: &Progress) -> bool {
-    p.in_all >= p.most.saturating_mul(PATIENCE)
+    p.in_all >= p.most
 }
 
 /// How long a step may take, in nanoseconds. A limit that is shorter than the shortest step is not kept, since nothing
@@ -133,12 +127,50 @@ pub fn step_ns(limit_ns: u64) -> u64 {
     (limit_ns / STEPS_IN_LIMIT).max(SHORTEST_STEP_NS)
 }
 
-/// Whether a step that was to take `quantum` nanoseconds took `took` because its thread lost the processor, of whose
-/// time the thread used `own`. Others had the processor, or the thread waited for a helper that did not have one
-/// either.
-pub fn lost_processor(took_ns: u64, own_ns: u64, quantum_ns: u64) -> bool {
-    let is_long = |took: u64| took.saturating_mul(2) > quantum_ns.saturating_mul(3);
-    is_long(took_ns) && !is_long(own_ns)
+/// What a step has taken so far. Nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// What it was given: of the processor's time, not of the time that passes.
+    pub quantum_ns: u64,
+    /// What has passed since it began.
+    pub took_ns: u64,
+    /// For how long its thread had the processor meanwhile.
+    pub own_ns: u64,
+    /// Whether no helper takes part, for which the thread may have waited.
+    pub is_alone: bool,
+}
+
+impl Spent {
+    /// Whether the thread lost the processor, as far as that can be told from waiting for a helper: helpers end in time
+    /// unless they have lost theirs.
+    fn has_lost(&self) -> bool {
+        self.is_alone || self.took_ns > self.quantum_ns.saturating_add(self.quantum_ns / 4)
+    }
+}
+
+/// How much of its time a step has left, if it is to go on.
+pub fn rest_ns(s: &Spent) -> Option<u64> {
+    if !s.has_lost() || s.took_ns >= s.quantum_ns.saturating_mul(MOST_QUANTA) {
+        return None;
+    }
+    let rest = s.quantum_ns.saturating_sub(s.own_ns);
+    (rest > s.quantum_ns / NEGLIGIBLE).then_some(rest)
+}
+
+/// How long a step took because its thread did not have the processor: others had it, or the thread waited for a helper
+/// that did not have one either.
+pub fn lost_ns(s: &Spent) -> u64 {
+    let lost = s.took_ns.saturating_sub(s.own_ns);
+    match s.has_lost() && lost > s.quantum_ns / NEGLIGIBLE {
+        true => lost,
+        false => 0,
+    }
+}
+
+/// Whether a step took too long because of that, and not by itself.
+pub fn lost_processor(s: &Spent) -> bool {
+    let is_long = |took: u64| took.saturating_mul(2) > s.quantum_ns.saturating_mul(3);
+    is_long(s.took_ns) && !is_long(s.own_ns)
 }
 
 #[cfg(test)]
@@ -208,12 +240,51 @@ mod tests {
         assert_eq!(begin(&another), Marking::For(0));
     }
 
+    /// A step of 100 nanoseconds.
+    fn spent(took_ns: u64, own_ns: u64) -> Spent {
+        Spent {
+            quantum_ns: 100,
+            took_ns,
+            own_ns,
+            is_alone: true,
+        }
+    }
+
     #[test]
     fn a_step_that_is_long_by_its_own_time_is_not_excused() {
-        assert!(lost_processor(151, 150, 100));
-        assert!(!lost_processor(150, 10, 100));
-        assert!(!lost_processor(400, 151, 100));
-        assert!(!lost_processor(u64::MAX, u64::MAX, 100));
+        assert!(lost_processor(&spent(151, 150)));
+        assert!(!lost_processor(&spent(150, 10)));
+        assert!(!lost_processor(&spent(400, 151)));
+        assert!(!lost_processor(&spent(u64::MAX, u64::MAX)));
+    }
+
+    #[test]
+    fn a_step_has_the_time_that_it_was_given_on_the_processor() {
+        assert_eq!(rest_ns(&spent(100, 100)), None);
+        assert_eq!(rest_ns(&spent(110, 40)), Some(60));
+        assert_eq!(rest_ns(&spent(399, 40)), Some(60));
+        // What is left is not worth it, or the program has waited long enough.
+        assert_eq!(rest_ns(&spent(110, 88)), None);
+        assert_eq!(rest_ns(&spent(400, 40)), None);
+        let endless = Spent {
+            quantum_ns: u64::MAX,
+            ..spent(10, 10)
+        };
+        assert_eq!(rest_ns(&endless), Some(u64::MAX - 10));
+    }
+
+    #[test]
+    fn waiting_for_a_helper_that_is_in_time_is_no_loss() {
+        let with_helpers = |took_ns, own_ns| Spent {
+            is_alone: false,
+            ..spent(took_ns, own_ns)
+        };
+        assert_eq!(rest_ns(&with_helpers(125, 10)), None);
+        assert_eq!(lost_ns(&with_helpers(125, 10)), 0);
+        assert_eq!(rest_ns(&with_helpers(126, 10)), Some(90));
+        assert_eq!(lost_ns(&with_helpers(126, 10)), 116);
+        assert_eq!(lost_ns(&spent(125, 10)), 115);
+        assert_eq!(lost_ns(&spent(112, 100)), 0);
     }
 
     #[test]
@@ -225,19 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_scanned_is_a_multiple_of_what_is_allocated() {
-        assert_eq!(allowance(400 << 20, 50 << 20), 50 << 20);
-        assert_eq!(allowance(100 << 20, 50 << 20), 25 << 20);
-        assert_eq!(allowance(0, 50 << 20), LEAST_ALLOWANCE);
-        assert_eq!(allowance(usize::MAX, 10), 10);
-    }
-
-    #[test]
     fn steps_keep_pace_with_allocation() {
         let progress = |scanned, allocated| Progress {
             expected: 1000,
             allowance: 50,
-            most: 100,
+            room: 200,
+            most: 300,
             scanned,
             allocated,
             in_all: allocated,
@@ -247,11 +311,13 @@ mod tests {
         assert!(is_step_due(&progress(200, 10)));
         // What lives is more than was expected: the pace stays.
         assert!(is_step_due(&progress(1000, 150)));
+        assert!(!is_step_due(&progress(4000, 199)) && is_step_due(&progress(5000, 200)));
         assert!(!is_overdue(&progress(0, 299)) && is_overdue(&progress(5000, 300)));
         let huge = Progress {
             expected: usize::MAX,
             scanned: usize::MAX,
             allowance: usize::MAX,
+            room: usize::MAX,
             most: usize::MAX,
             allocated: 1,
             in_all: 1,

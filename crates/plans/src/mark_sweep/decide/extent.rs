@@ -1,10 +1,10 @@
 //! Under sticky marks: whether a collection keeps the marks of the one before, or is of everything.
 //!
-//! What a collection of new objects leaves is old, and old objects that die stay until everything is collected. So
-//! everything is collected when the old objects have grown by as much as the program allocates between two collections
-//! of everything without sticky marks. There are never more such collections than without, and what is dead and old
-//! takes no more than that. Where collections of everything find that what had grown lives, the next waits twice as
-//! long, up to [`MOST_PATIENCE`] intervals; where most of it was dead, half as long.
+//! What a collection of new objects leaves is old, and old objects that die stay until everything is collected. As much may
+//! have died as the old objects have grown by. So that counts as allocated: the next collection comes the sooner, and the
+//! heap is no larger than without sticky marks. When it is half of what the program allocates between two collections,
+//! or would be after a collection of new objects, everything is collected. How much such a collection leaves, the last
+//! ones tell; that is forgotten a little with each collection of everything, so that others are tried again.
 //!
 //! Roots are scanned in either case. Where little lives beside them, everything costs hardly more than what is new. And
 //! a page that is watched takes a fault when it is written. So each run of collections that keep marks is weighed
@@ -28,11 +28,7 @@ pub struct Measurements {
     pub disturbed: bool,
     /// Whether leaks are looked for: each collection is to report all of them.
     pub finds_leaks: bool,
-    /// Bytes that lived after the last collection, among them old objects that may be dead by now.
-    pub live: usize,
-    /// Bytes that lived after the last collection of everything.
-    pub live_after_everything: usize,
-    /// Bytes of `live` that have pointers.
+    /// Bytes with pointers that lived after the last collection, among them old objects that may be dead by now.
     pub composite: usize,
     /// Bytes of roots.
     pub roots: usize,
@@ -40,8 +36,10 @@ pub struct Measurements {
     pub even_if_small: bool,
     /// Bytes that are allocated between two collections.
     pub interval: usize,
-    /// How many intervals the old objects may grow by.
-    pub patience: usize,
+    /// Bytes of old objects that may be dead.
+    pub lost: usize,
+    /// Bytes that a collection of new objects is expected to leave of these.
+    pub surviving: usize,
     /// Collections of everything that are still to pass before marks are kept again ([`rest_after`]).
     pub rest: u32,
     /// Collections since the last one of everything.
@@ -85,13 +83,15 @@ impl Extent {
     }
 }
 
-/// The old objects never grow by more intervals than this.
-pub const MOST_PATIENCE: usize = 2;
+/// Everything is collected when as much may be dead as this part of the interval.
+const LOST_PART: usize = 2;
 
 /// Decides what to collect.
 pub fn decide(m: &Measurements) -> Extent {
-    let grown = m.live.saturating_sub(m.live_after_everything);
     let small = m.composite < m.roots / 2 && !m.even_if_small;
+    let surviving = if m.even_if_small { 0 } else { m.surviving };
+    let lost = m.lost.saturating_add(surviving);
+    let freed_too_little = lost >= (m.interval / LOST_PART).max(1);
     match () {
         () if m.rest > 0 && !m.stepped => {
             Extent::Everything("everything: collections of new objects cost hardly less")
@@ -106,7 +106,7 @@ pub fn decide(m: &Measurements) -> Extent {
         () if m.stepped && m.stepped_new => Extent::SteppedNew("new objects: marked in steps"),
         () if m.stepped => Extent::Stepped("everything: marked in steps"),
         () if small => Extent::Everything("everything: little lives beside the roots"),
-        () if grown >= m.interval.saturating_mul(m.patience) => {
+        () if freed_too_little => {
             Extent::Everything("everything: collections of new objects have freed too little")
         }
         () if m.kept >= m.most_kept => {
@@ -114,31 +114,6 @@ pub fn decide(m: &Measurements) -> Extent {
         }
         () => Extent::New("new objects: what the last collections left has not grown much"),
     }
-}
-
-/// What a collection of everything found.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Found {
-    /// The patience until now.
-    pub patience: usize,
-    /// By how many bytes the old objects had grown.
-    pub grown: usize,
-    /// Bytes that lived after the collection before.
-    pub before: usize,
-    /// Bytes that live now, less those that were allocated since and live.
-    pub after: usize,
-}
-
-/// How many intervals the old objects may grow by until the next collection of everything.
-pub fn patience_after(found: &Found) -> usize {
-    let dead = found.before.saturating_sub(found.after);
-    let patience = match () {
-        () if found.grown == 0 => found.patience,
-        () if dead < found.grown / 4 => found.patience * 2,
-        () if dead > found.grown / 2 => found.patience / 2,
-        () => found.patience,
-    };
-    patience.clamp(1, MOST_PATIENCE)
 }
 
 /// What a run of collections that kept marks has cost, and the collection of everything that ended it.
@@ -189,12 +164,10 @@ mod tests {
     fn usual() -> Measurements {
         Measurements {
             marks_hold: true,
-            live: 110,
-            live_after_everything: 100,
             composite: 80,
             roots: 160,
             interval: 50,
-            patience: 1,
+            lost: 5,
             kept: 3,
             most_kept: 19,
             ..Measurements::default()
@@ -208,17 +181,19 @@ mod tests {
     #[test]
     fn new_objects_are_collected_until_the_old_ones_have_grown() {
         assert!(!is_of_everything(&usual()));
-        let grown = |live, patience| {
-            is_of_everything(&Measurements {
-                live,
-                patience,
-                ..usual()
-            })
+        let grown = |lost, surviving| Measurements {
+            lost,
+            surviving,
+            ..usual()
         };
-        assert!(!grown(149, 1) && grown(150, 1));
-        assert!(!grown(199, 2) && grown(200, 2));
-        // Old objects that were freed explicitly.
-        assert!(!grown(0, 1));
+        assert!(!is_of_everything(&grown(24, 0)) && is_of_everything(&grown(25, 0)));
+        // They would have after a collection of new objects.
+        assert!(!is_of_everything(&grown(10, 14)) && is_of_everything(&grown(10, 15)));
+        let tested = Measurements {
+            even_if_small: true,
+            ..grown(10, 15)
+        };
+        assert!(!is_of_everything(&tested));
     }
 
     #[test]
@@ -249,7 +224,7 @@ mod tests {
         let stepped = Measurements {
             stepped: true,
             marks_hold: false,
-            live: 1000,
+            lost: 1000,
             composite: 0,
             kept: 19,
             ..usual()
@@ -322,29 +297,5 @@ mod tests {
             even_if_small: true,
             ..usual()
         }));
-    }
-
-    #[test]
-    fn patience_grows_where_what_had_grown_lives_and_shrinks_where_it_was_dead() {
-        let after = |patience, after| {
-            patience_after(&Found {
-                patience,
-                grown: 100,
-                before: 1000,
-                after,
-            })
-        };
-        assert_eq!(after(1, 990), 2);
-        assert_eq!(after(MOST_PATIENCE, 1000), MOST_PATIENCE);
-        assert_eq!(after(2, 960), 2);
-        assert_eq!(after(2, 900), 1);
-        assert_eq!(after(1, 100), 1);
-        let still = Found {
-            patience: 2,
-            before: 10,
-            after: 0,
-            grown: 0,
-        };
-        assert_eq!(patience_after(&still), 2);
     }
 }

@@ -24,7 +24,8 @@ pub struct Measurements {
     pub needed: usize,
     /// Bytes allocated since the last collection, less what was freed explicitly.
     pub allocated: usize,
-    /// What a collection saves beside memory, as bytes that were allocated ([`super::dying_links`]).
+    /// What counts as allocated besides: what a collection saves beside memory ([`super::dying_links`]), and old objects that
+    /// may be dead ([`super::extent`]).
     pub saved: usize,
     /// Live bytes with pointers at the last collection.
     pub composite: usize,

@@ -11,5 +11,6 @@ pub mod extent;
 pub mod heap_size;
 pub mod idle;
 pub mod idle_collection;
+pub mod pacer;
 pub mod prefetching;
 pub mod watching;

@@ -15,7 +15,7 @@ use crate::mark_sweep::decide::cycle::Marking;
 use crate::mark_sweep::decide::extent::{self, Extent, Measurements};
 use crate::mark_sweep::decide::{heap_size, watching};
 use crate::mark_sweep::heap::Heap;
-use crate::mark_sweep::request::Request;
+use crate::mark_sweep::request::{Request, Wish};
 use crate::shared::record::Record;
 
 impl Heap {
@@ -54,9 +54,10 @@ impl Heap {
         }
         let cycle = core::mem::take(&mut self.cycle);
         let (extent, marking) = record.step(Phase::Written, |event| {
-            let mut extent = extent::decide(&self.measure_extent(request, &cycle));
+            let wish = request.wish();
+            let mut extent = self.expect_extent(wish, &cycle);
             let before = self.generations.written;
-            let mut marking = self.decide_marking(request, extent, &cycle, before);
+            let mut marking = self.decide_marking(wish, extent, &cycle, before);
             let asked = match marking {
                 Marking::For(_) => Asked::All,
                 Marking::InStop => Asked::Old,
@@ -74,7 +75,7 @@ impl Heap {
             }
             if asked == Asked::All {
                 let written = self.generations.written;
-                marking = self.decide_marking(request, extent, &cycle, written);
+                marking = self.decide_marking(wish, extent, &cycle, written);
             }
             self.space.marked_in_steps = false;
             // Until this collection is completed there is nothing to build on.
@@ -100,23 +101,27 @@ impl Heap {
         }
     }
 
-    fn measure_extent(&self, request: &Request<'_>, cycle: &Cycle) -> Measurements {
+    /// What a collection would be of that began now, after this `cycle`.
+    pub(crate) fn expect_extent(&self, wish: Wish, cycle: &Cycle) -> Extent {
+        extent::decide(&self.measure_extent(wish, cycle))
+    }
+
+    fn measure_extent(&self, wish: Wish, cycle: &Cycle) -> Measurements {
         let generations = &self.generations;
         Measurements {
-            everything_asked: request.everything,
-            cycle_asked: request.in_steps,
+            everything_asked: wish.everything,
+            cycle_asked: wish.in_steps,
             marks_hold: generations.marks_hold,
             stepped: matches!(cycle.ended(), Ended::Marked | Ended::Early),
             stepped_new: cycle.is_of_new(),
             disturbed: self.context.disturbed.load(Ordering::Relaxed),
-            finds_leaks: request.finds_leaks,
-            live: generations.live,
-            live_after_everything: generations.everything.live_bytes(),
+            finds_leaks: wish.finds_leaks,
             composite: self.space.census.composite_bytes,
             roots: self.root_bytes,
             even_if_small: self.options.stress != 0,
             interval: heap_size::least_between_collections(&self.measure(0, 0)),
-            patience: generations.patience,
+            lost: generations.lost(),
+            surviving: generations.left_by_new(self.space.account.net_allocated()),
             rest: self.rest(),
             kept: generations.kept,
             most_kept: self.settings.full_frequency,
@@ -144,6 +149,7 @@ impl Heap {
             self.space.watch_writes(named(&options))?;
             self.generations.marks_hold = false;
             self.mode = MarkGenerations::Incremental;
+            self.pacing.look_at = 0;
         }
         Ok(self.space.written.is_some())
     }

@@ -5,7 +5,7 @@ use gleaner_os::written::{Mechanism, PAGE_BYTES, Unavailable};
 use gleaner_spaces::mark_sweep::{Census, MarkSweep};
 
 use crate::mark_sweep::cycle::Cycle;
-use crate::mark_sweep::decide::extent::{self, Extent, Found, Run};
+use crate::mark_sweep::decide::extent::{self, Extent, Run};
 use crate::mark_sweep::decide::watching;
 
 /// What is remembered. Bytes are those of live objects as their marks count them.
@@ -16,10 +16,13 @@ pub struct Generations {
     pub(super) live: usize,
     /// What the last collection of everything found.
     pub(super) everything: Census,
-    pub(super) patience: usize,
+    /// Bytes that are expected to have died while the last collection of everything marked them in steps.
+    pub(super) floating: usize,
     pub(super) kept: usize,
     /// The share of what was allocated that the last collection of new objects left, in 256ths.
     pub(super) survives: usize,
+    /// The same, a little less after each collection of everything.
+    pub(super) faded: usize,
     /// Pages that the last question of a collection found written.
     pub(crate) written: usize,
     /// The collections since the last one of everything.
@@ -38,6 +41,9 @@ pub(super) struct Rest {
     pub(super) live: usize,
 }
 
+/// What is forgotten of what collections of new objects leave, with each one of everything.
+const FADING: usize = 8;
+
 impl Generations {
     /// Nothing is known yet.
     pub const fn new() -> Generations {
@@ -45,9 +51,10 @@ impl Generations {
             marks_hold: false,
             live: 0,
             everything: Census::NONE,
-            patience: 1,
+            floating: 0,
             kept: 0,
             survives: 128,
+            faded: 128,
             written: 0,
             run: Run {
                 kept: 0,
@@ -66,6 +73,25 @@ impl Generations {
     /// How much of what was allocated is expected to live. Bytes.
     pub(crate) fn surviving(&self, allocated: usize) -> usize {
         allocated / 256 * self.survives
+    }
+
+    /// How much of what the last collections left may be dead: what the old objects have grown by since everything was
+    /// collected. Bytes.
+    pub(crate) fn lost(&self) -> usize {
+        self.live.saturating_sub(self.everything.live_bytes()) + self.floating
+    }
+
+    /// How much of what was allocated a collection of new objects would leave, if the last ones are anything to go by. Bytes.
+    pub(super) fn left_by_new(&self, allocated: usize) -> usize {
+        allocated / 256 * self.faded
+    }
+
+    /// A cycle has ended during which `allocated` bytes were allocated, and steps scanned `scanned` bytes. Where as much
+    /// dies as is allocated, and as likely before it is marked as after that, half of it is still there.
+    pub(crate) fn note_cycle(&mut self, extent: Extent, allocated: usize, scanned: usize) {
+        if !extent.is_of_new() {
+            self.floating = allocated.min(scanned) / 2;
+        }
     }
 
     /// A collection of `extent` has scanned `bytes` bytes in its last stop, and others in the cycle that it has
@@ -113,15 +139,13 @@ impl Generations {
                 self.kept += 1;
                 let left = live.saturating_sub(self.live).min(allocated);
                 self.survives = (left * 256).checked_div(allocated).unwrap_or(self.survives);
+                self.faded = self.survives;
             }
             Extent::Everything(_) | Extent::Stepped(_) => {
-                let young = self.surviving(allocated);
-                self.patience = extent::patience_after(&Found {
-                    patience: self.patience,
-                    grown: self.live.saturating_sub(self.everything.live_bytes()),
-                    before: self.live,
-                    after: live.saturating_sub(young),
-                });
+                self.faded -= self.faded / FADING;
+                if !extent.keeps_marks() {
+                    self.floating = 0;
+                }
                 self.kept = 0;
                 self.everything = *census;
                 self.weigh_run(live);

@@ -53,8 +53,10 @@ pub struct Totals {
     pub stepping_ns: u64,
     /// See `steps`.
     pub longest_step_ns: u64,
-    /// Steps that took too long because their thread lost the processor.
+    /// Steps that took too long because their thread lost the processor, and for how long all steps were without it.
     pub steps_lost: u64,
+    /// See `steps_lost`.
+    pub lost_ns: u64,
     /// Bytes that were scanned for finalizers that became ready, in the last collection or, a little forgotten, before it.
     pub revived: usize,
     /// Bytes that the last marking in a stop scanned, and how long that takes (`decide::cycle::remember`).

@@ -1,0 +1,117 @@
+//! What the pacer is told of a heap, and what it hears of it.
+
+use gleaner_os::clock;
+
+use super::state::Cycle;
+use crate::mark_sweep::decide::cycle::Marking;
+use crate::mark_sweep::decide::extent::Extent;
+use crate::mark_sweep::decide::heap_size;
+use crate::mark_sweep::decide::pacer::{Decision, LEAST_WAIT, Measurements, Plan, Supply};
+use crate::mark_sweep::heap::Heap;
+use crate::mark_sweep::request::Wish;
+
+impl Heap {
+    /// Whether it is time to ask whether a cycle begins ([`Heap::begins_cycle`]).
+    #[inline]
+    pub fn is_cycle_considered(&self) -> bool {
+        self.space.account.handed >= self.pacing.look_at
+    }
+
+    /// Whether a cycle is to begin now so that it ends in time, and why. Only where what is to be marked takes longer than a
+    /// stop may. Where leaks are looked for, nobody asks.
+    pub fn begins_cycle(&mut self) -> Option<&'static str> {
+        if !self.is_cycle_considered() || self.cycle.is_under_way() {
+            return None;
+        }
+        if !self.makes_steps() {
+            self.pacing.look_at = usize::MAX; // Until a collection has ended.
+            return None;
+        }
+        if !self.settings.may_collect {
+            self.pacing.look_at = self.space.account.handed.saturating_add(LEAST_WAIT);
+            return None;
+        }
+        let (none, wish) = (Cycle::new(), Wish::default());
+        let extent = self.expect_extent(wish, &none);
+        let pages = self.generations.written;
+        let measured = self.measure_pace(extent, &none);
+        let room = self.room_for_allocation();
+        let is_long = self.decide_marking(wish, extent, &none, pages) == Marking::For(0);
+        let decision = match is_long {
+            true => self.pacing.pacer.decide(&measured, room),
+            // What is allocated until then may change that.
+            false => Decision::Wait((room / 4).max(LEAST_WAIT)),
+        };
+        let (wait, begins) = match decision {
+            Decision::Wait(bytes) => (bytes, None),
+            // Where the collection is given up, it is not tried again at once.
+            Decision::Begin(reason) => (room.max(LEAST_WAIT), Some(reason)),
+        };
+        self.pacing.look_at = self.space.account.handed.saturating_add(wait);
+        begins
+    }
+
+    /// What can be allocated until a collection in a stop would begin. Bytes.
+    pub(super) fn room_for_allocation(&self) -> usize {
+        let measured = self.measure(0, 0);
+        let done = measured.allocated.saturating_add(measured.saved);
+        let limit = match self.settings.limit {
+            0 => usize::MAX,
+            limit => limit.saturating_sub(measured.used),
+        };
+        self.pacing.pacer.room(&Supply {
+            until_due: heap_size::least_between_collections(&measured).saturating_sub(done),
+            unused: measured.capacity.saturating_sub(measured.used),
+            unswept: self.space.unswept_bytes,
+            limit,
+            left: measured.left,
+            allocated: measured.allocated,
+        })
+    }
+
+    fn measure_pace(&self, extent: Extent, cycle: &Cycle) -> Measurements {
+        let expected = self.expected(extent, cycle, self.generations.written, false);
+        self.measure_pace_for(expected)
+    }
+
+    /// What the pacer goes by if `expected` bytes are to be scanned.
+    fn measure_pace_for(&self, expected: usize) -> Measurements {
+        let since = match self.pacing.ended_ns {
+            0 => self.totals.started_ns,
+            ended => ended,
+        };
+        Measurements {
+            expected,
+            scanned: self.totals.last_scanned,
+            took_ns: self.totals.last_marking_ns,
+            allocated: self.space.account.handed,
+            elapsed_ns: clock::monotonic_ns().saturating_sub(since),
+            interval: self.interval(),
+            step_ns: self.step_ns(),
+        }
+    }
+
+    /// What is allocated between two collections in stops. Bytes.
+    pub(super) fn interval(&self) -> usize {
+        let least = heap_size::least_between_collections(&self.measure(0, 0));
+        let until_then = self.room_for_allocation();
+        least.min(self.space.account.handed.saturating_add(until_then))
+    }
+
+    /// How a cycle would go that began now and in which `expected` bytes are to be scanned.
+    pub(super) fn plan_for(&self, expected: usize) -> Plan {
+        self.pacing.pacer.plan(&self.measure_pace_for(expected))
+    }
+
+    /// What a collection that has ended a cycle tells of it, before a new count of what is allocated begins.
+    pub(crate) fn note_cycle(&mut self) {
+        let ended = self.ended_cycle;
+        if !ended.is_under_way() || !self.extent.keeps_marks() {
+            return;
+        }
+        let taken = ended.taken(self.space.account.handed);
+        self.pacing.pacer.note_cycle(&taken);
+        self.generations
+            .note_cycle(self.extent, taken.allocated, taken.scanned);
+    }
+}
