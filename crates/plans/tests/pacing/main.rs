@@ -1,9 +1,8 @@
-//! Whether cycles of marking in steps end in time: the pacer is given programs, made-up ones and recorded ones, and is compared
-//! with collections in stops of the same program.
+//! Whether cycles of marking in steps end in time: the pacer is given programs, and is compared with collections in stops of the
+//! same program.
 
 #![cfg(not(loom))]
 
-mod recorded;
 mod simulation;
 
 use gleaner_plans::mark_sweep::decide::heap_size::LEAST_GROWTH;
@@ -268,22 +267,6 @@ fn a_heap_that_is_limited_never_has_more() {
         assert_eq!(paced.cycles.len() > 8, percent > 101, "{percent}");
         let most = stops.collections * 3 / 2 + 2;
         assert!(paced.collections <= most, "{percent}");
-    }
-}
-
-/// Programs that were recorded: `recorded` says how.
-#[test]
-fn recorded_programs_end_their_cycles_in_time_and_in_the_same_memory() {
-    for program in recorded::ALL {
-        for old_share in [0.0, 0.5] {
-            let recorded = recorded::Recorded { program, old_share };
-            // Markings are taken for as long as they would be in a larger heap, so that there are cycles.
-            let machine = Machine::of(program.marks / 4.0);
-            let (stops, paced) = check(&recorded, machine, 0);
-            assert!(!paced.cycles.is_empty(), "{}", program.name);
-            assert!(!paced.cycles.iter().any(|cycle| cycle.is_cut_short));
-            assert_peak(&stops, &paced, 105, program.name);
-        }
     }
 }
 

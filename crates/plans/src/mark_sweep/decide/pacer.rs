@@ -2,7 +2,7 @@
 //! memory is used up for which a collection in a stop would have waited.
 //!
 //! A collection in a stop begins when the program has allocated what it may between two collections and the heap has no
-//! room any more ([`super::heap_size`]). What can be allocated until then is the *room* ([`room`]). A cycle needs memory,
+//! room any more ([`super::heap_size`]). What can be allocated until then is the *room* ([`Pacer::room`]). A cycle needs memory,
 //! too: what the program allocates until it has ended, its *allowance*. So it begins when the room is no more than the
 //! allowance with a margin ([`Pacer::decide`]). Steps are paid in proportion to allocation: when a part of the allowance
 //! was allocated, the same part of what is to be scanned has been scanned ([`super::cycle::is_step_due`]). So it does not
@@ -17,7 +17,7 @@
 //! The margin is for what no measurement foresees: that more lives than expected, or that the last stop puts off what it
 //! has found. It is learned from what earlier cycles took beyond their allowances, and forgotten slowly.
 //!
-//! A pure object: it reads no clock and no heap, so tests give it programs that they make up, and recorded ones.
+//! A pure object: it reads no clock and no heap, so tests give it whole programs (`crates/plans/tests/pacing`).
 
 use super::cycle::Progress;
 use super::heap_size::LEAST_GROWTH;
