@@ -374,8 +374,12 @@ fn due_before(heap: &mut Heap, inner: bool) -> Option<Remedy> {
         heap.give_up_cycle();
     }
     if heap.cycle.is_under_way() {
-        return collect::is_cycle_ripe(heap, inner)
-            .then_some(Remedy::Collect("everything is marked"));
+        let is_ripe = collect::is_cycle_ripe(heap, inner);
+        let reason = match heap.cycle.can_end() {
+            true => "everything is marked",
+            false => "marking in steps ends",
+        };
+        return is_ripe.then_some(Remedy::Collect(reason));
     }
     if !inner && is_stress_due(heap) {
         return Some(Remedy::Collect("stress"));
