@@ -8,6 +8,7 @@ use gleaner_base::events::Phase;
 use gleaner_mem::Address;
 use gleaner_os::headroom::Headroom;
 use gleaner_os::{residency, threads};
+use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::decide::idle::{LEAST_WORTH, Next, Watch};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 use harness::Bench;
@@ -139,6 +140,49 @@ fn garbage_is_collected_once_and_goes_back_in_the_same_idle_time() {
 }
 
 /// With one thread, which collects itself, nobody was stopped, and nobody would be.
+/// A cycle of steps goes on when unused memory went back, and is given up for a collection.
+#[test]
+fn a_cycle_that_is_in_progress_loses_nothing() {
+    for collects in [false, true] {
+        let mut bench = bench("generations=incremental,verify=edges");
+        if let Some(unavailable) = bench.heap.unwatched {
+            eprintln!("not tested: {unavailable}");
+            return;
+        }
+        bench.steps = false;
+        grow(&mut bench, 8 * MB);
+        let last = Address::new(bench.roots[0]);
+        bench.keep(last);
+        burst(&mut bench, 4 * MB);
+        bench.collect();
+        assert!(bench.heap.space.dirty_bytes() > 4 * MB);
+        assert_eq!(bench.begin(), Outcome::Begun);
+        let collections = bench.heap.collections;
+        assert!(watch_and(&mut bench, &mut Watch::new(AFTER_NS), collects) > 0);
+        bench.verify();
+        assert!(bench.heap.space.dirty_bytes() < LEAST_WORTH);
+        assert_eq!(bench.heap.cycle.is_under_way(), !collects);
+        if collects {
+            assert_eq!(bench.heap.collections, collections + 1);
+        } else {
+            while !bench.heap.cycle.can_end() {
+                bench.heap.step();
+            }
+            assert_eq!(bench.collect_new("the end"), Outcome::Done);
+        }
+        assert_eq!(bench.was_stepped(), !collects);
+        bench.verify_collected();
+        let (mut object, mut objects) = (last.word(), 0);
+        while object != 0 {
+            assert!(bench.is_marked(Address::new(object)));
+            // SAFETY: an object of the test's, which leads to the one before.
+            object = unsafe { Address::new(object).load() };
+            objects += 1;
+        }
+        assert_eq!(objects, 8 * MB / 1024);
+    }
+}
+
 #[test]
 fn a_program_whose_threads_nobody_stops_may_be_collected() {
     let mut bench = bench("idle=20ms");

@@ -12,6 +12,7 @@ use gleaner_os::residency;
 use gleaner_spaces::mark_sweep::SweepMode;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, State};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
+use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::size_classes::class_of;
 use proptest::prelude::*;
 use support::Space;
@@ -356,4 +357,19 @@ fn pages_between_survivors_stay_where_they_may_be_read() {
     space.0.poison = false;
     give_all_back(&mut space);
     assert!(backed_small_bytes(&space) < before / 2);
+}
+
+/// A cycle that is given up leaves objects without marks in blocks that wait to be swept.
+#[test]
+fn pages_stay_of_blocks_that_a_cycle_has_settled() {
+    let (mut space, live) = with_survivors(NORMAL, |at| at < PAGE);
+    let before = backed_small_bytes(&space);
+    space.0.clear_marks(Waiting::Settled);
+    give_all_back(&mut space);
+    assert_eq!(backed_small_bytes(&space), before);
+    assert!(live.iter().all(|cell| is_whole(*cell, 512)));
+    space.collect(live.iter().copied());
+    give_all_back(&mut space);
+    assert!(backed_small_bytes(&space) < before / 2);
+    assert!(live.iter().all(|cell| is_whole(*cell, 512)));
 }

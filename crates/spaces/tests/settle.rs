@@ -18,6 +18,9 @@ const CLASS: usize = 3;
 const CELL: usize = CELL_BYTES[CLASS] as usize;
 const OBJECTS: usize = 2000;
 
+/// The number of a kind whose objects say themselves what is scanned in them.
+const TYPED: usize = 4;
+
 /// A space in which a cycle has begun after a collection that left every third object, of which it keeps the marks or not.
 struct Begun {
     space: Space,
@@ -28,6 +31,16 @@ struct Begun {
 impl Begun {
     fn new(mode: SweepMode, kind: usize, kept: bool) -> Begun {
         let mut space = Space::new(mode, false);
+        let typed = Kind {
+            descriptor: descriptor::PER_OBJECT,
+            add_size: false,
+            clear: true,
+            uncollectable: false,
+            disclaim: None,
+            mark_unconditionally: false,
+            unlocked: true,
+        };
+        assert_eq!(space.0.kinds.add(typed), Some(TYPED));
         let all: Vec<Address> = (0..OBJECTS)
             .map(|_| space.0.allocate_small(kind, CLASS).unwrap())
             .collect();
@@ -77,7 +90,7 @@ impl Begun {
 #[test]
 fn what_was_dead_is_handed_out_while_marks_are_made() {
     for mode in [SweepMode::Lazy, SweepMode::Eager] {
-        for kind in [NORMAL, PTRFREE] {
+        for kind in [NORMAL, PTRFREE, TYPED] {
             for kept in [false, true] {
                 let mut begun = Begun::new(mode, kind, kept);
                 let waits = begun.waits();
@@ -160,6 +173,27 @@ fn what_was_not_handed_out_is_found_again_when_the_cycle_ends() {
                 assert!(handed.insert(object), "{object:?} lives");
             }
         }
+    }
+}
+
+/// Links of a list that nobody took are cut where they could mislead the scanner: in dead cells, and in no others.
+#[test]
+fn objects_that_are_not_marked_yet_stay_whole_when_their_block_is_taken_back() {
+    for kept in [false, true] {
+        let mut begun = Begun::new(SweepMode::Eager, TYPED, false);
+        let waits = begun.waits();
+        for object in &begun.live {
+            // SAFETY: an object of the test's own heap.
+            unsafe { object.store(!object.word()) };
+        }
+        // SAFETY: cells of the test's own heap.
+        let linked = |cell: &&Address| unsafe { cell.load() } != 0;
+        assert!(waits.iter().filter(linked).count() > OBJECTS / 2);
+        begun.stop(Waiting::TakenBack, kept);
+        assert_eq!(waits.iter().filter(linked).count(), 0);
+        // SAFETY: objects of the test's own heap.
+        let is_whole = |object: &Address| unsafe { object.load() } == !object.word();
+        assert!(begun.live.iter().all(is_whole));
     }
 }
 

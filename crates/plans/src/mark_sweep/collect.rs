@@ -578,13 +578,13 @@ impl Heap {
 
     fn shrink(&mut self, before: usize, released: usize, client: &dyn Client) {
         let used = self.space.used_bytes();
+        let ended = core::mem::take(&mut self.ended_cycle);
         let capacity = crate::mark_sweep::decide::heap_size::shrink(
-            self.space.capacity,
+            ended.capacity_after(self.space.capacity, used),
             used,
             released,
             self.space.initial_capacity,
         );
-        let capacity = core::mem::take(&mut self.ended_cycle).capacity_after(capacity, used);
         if capacity < before {
             self.space.capacity = capacity;
             client.heap_resized(self, capacity);
@@ -640,7 +640,7 @@ impl Heap {
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
         self.note_pace(record, started, stopped, census.live_bytes());
-        self.pacing.note_collection(clock::monotonic_ns());
+        self.pacing.note_collection(clock::process_cpu_ns());
         let live = census.live_bytes() as u64;
         self.totals.live_bytes += live;
         self.totals.live_by_allocated += live as f64 * record.bytes(Phase::Start) as f64;

@@ -216,7 +216,7 @@ impl Heap<'_> {
             scanned: self.marked.0,
             took_ns: self.marked.1,
             allocated: self.allocated,
-            elapsed_ns: (self.now_ns - self.ended_ns) as u64,
+            cpu_ns: (self.now_ns - self.ended_ns) as u64,
             interval: self.interval(),
             step_ns: cycle::step_ns(LIMIT_NS),
         }

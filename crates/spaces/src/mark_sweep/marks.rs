@@ -14,7 +14,7 @@
 pub const WHITE: u8 = 0;
 /// Mark of an object that was reached (grey or black), or that is uncollectable and allocated.
 pub const MARKED: u8 = 1;
-/// Mark of a cell that is known to be free, in kinds that need to know.
+/// Mark of a cell that is known to be free: in kinds that need to know, and in blocks that are settled (`settle`).
 pub const FREE: u8 = 2;
 
 /// What freed memory is overwritten with under `poison=on`; an odd low byte makes it no plausible address.

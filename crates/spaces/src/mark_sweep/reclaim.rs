@@ -158,11 +158,12 @@ impl MarkSweep {
         if !exact || !block.has_flag(SWEPT) {
             return;
         }
+        let settled = block.has_flag(SETTLED);
         let marks = self.layout.table.marks_of(index);
         for object in 0..usize::from(block.objects) {
-            // SAFETY: `object` is below the number of cells, and a cell that is not marked is free in a swept block.
+            // SAFETY: `object` is below the number of cells, and a cell that is dead is free in a swept block.
             unsafe {
-                if (*marks.add(object)).load(Ordering::Relaxed) != MARKED {
+                if is_dead(settled, (*marks.add(object)).load(Ordering::Relaxed)) {
                     self.start(index).add(object * block.bytes).store(0);
                 }
             }
@@ -476,15 +477,9 @@ impl MarkSweep {
         block.clear_flag(QUEUED | SWEPT | SETTLED);
         let (bytes, objects) = (block.bytes, usize::from(block.objects));
         let marks = self.layout.table.marks_of(index);
-        let dead = |object: &usize| {
-            // SAFETY: `object` is below the number of cells.
-            let mark = unsafe { (*marks.add(*object)).load(Ordering::Relaxed) };
-            if settled {
-                mark == FREE
-            } else {
-                mark != MARKED
-            }
-        };
+        // SAFETY: `object` is below the number of cells.
+        let mark = |object: usize| unsafe { (*marks.add(object)).load(Ordering::Relaxed) };
+        let dead = |object: &usize| is_dead(settled, mark(*object));
         let cells = (0..objects).filter(dead).count();
         let head = (0..objects)
             .find(dead)
@@ -508,6 +503,14 @@ impl MarkSweep {
     /// Capacity that is not in use, in bytes. What sweeping may yield is not counted.
     pub fn free_bytes(&self) -> usize {
         self.capacity.saturating_sub(self.used_bytes())
+    }
+}
+
+/// Whether a cell of a block that waits to be swept is dead, by its mark. In a settled block others may be unmarked yet.
+fn is_dead(settled: bool, mark: u8) -> bool {
+    match settled {
+        true => mark == FREE,
+        false => mark != MARKED,
     }
 }
 

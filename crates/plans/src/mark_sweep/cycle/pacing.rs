@@ -4,7 +4,6 @@ use gleaner_os::clock;
 
 use super::state::Cycle;
 use crate::mark_sweep::decide::cycle::Marking;
-use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size;
 use crate::mark_sweep::decide::pacer::{Decision, LEAST_WAIT, Measurements, Plan, Supply};
 use crate::mark_sweep::heap::Heap;
@@ -34,11 +33,15 @@ impl Heap {
         let (none, wish) = (Cycle::new(), Wish::default());
         let extent = self.expect_extent(wish, &none);
         let pages = self.generations.written;
-        let measured = self.measure_pace(extent, &none);
-        let room = self.room_for_allocation();
+        let memory = self.measure(0, 0);
+        let room = self.room_for_allocation(&memory);
         let is_long = self.decide_marking(wish, extent, &none, pages) == Marking::For(0);
         let decision = match is_long {
-            true => self.pacing.pacer.decide(&measured, room),
+            true => {
+                let expected = self.expected(extent, &none, pages, false);
+                let measured = self.measure_pace(expected, &memory);
+                self.pacing.pacer.decide(&measured, room)
+            }
             // What is allocated until then may change that.
             false => Decision::Wait((room / 4).max(LEAST_WAIT)),
         };
@@ -51,56 +54,51 @@ impl Heap {
         begins
     }
 
-    /// What can be allocated until a collection in a stop would begin. Bytes.
-    pub(super) fn room_for_allocation(&self) -> usize {
-        let measured = self.measure(0, 0);
-        let done = measured.allocated.saturating_add(measured.saved);
-        let limit = match self.settings.limit {
+    /// What can be allocated until a collection in a stop would begin, as measured. Bytes.
+    pub(super) fn room_for_allocation(&self, memory: &heap_size::Measurements) -> usize {
+        let done = memory.allocated.saturating_add(memory.saved);
+        let limit = match memory.limit {
             0 => usize::MAX,
-            limit => limit.saturating_sub(measured.used),
+            limit => limit.saturating_sub(memory.used),
         };
         self.pacing.pacer.room(&Supply {
-            until_due: heap_size::least_between_collections(&measured).saturating_sub(done),
-            unused: measured.capacity.saturating_sub(measured.used),
+            until_due: heap_size::least_between_collections(memory).saturating_sub(done),
+            unused: memory.capacity.saturating_sub(memory.used),
             unswept: self.space.unswept_bytes,
             limit,
-            left: measured.left,
-            allocated: measured.allocated,
+            left: memory.left,
+            allocated: memory.allocated,
         })
     }
 
-    fn measure_pace(&self, extent: Extent, cycle: &Cycle) -> Measurements {
-        let expected = self.expected(extent, cycle, self.generations.written, false);
-        self.measure_pace_for(expected)
+    /// What is allocated between two collections in stops, as measured. Bytes.
+    pub(super) fn interval(&self, memory: &heap_size::Measurements) -> usize {
+        let until_then = self
+            .space
+            .account
+            .handed
+            .saturating_add(self.room_for_allocation(memory));
+        heap_size::least_between_collections(memory).min(until_then)
     }
 
     /// What the pacer goes by if `expected` bytes are to be scanned.
-    fn measure_pace_for(&self, expected: usize) -> Measurements {
-        let since = match self.pacing.ended_ns {
-            0 => self.totals.started_ns,
-            ended => ended,
-        };
+    fn measure_pace(&self, expected: usize, memory: &heap_size::Measurements) -> Measurements {
+        let before = self.pacing.ended_cpu_ns;
         Measurements {
             expected,
             scanned: self.totals.last_scanned,
             took_ns: self.totals.last_marking_ns,
             allocated: self.space.account.handed,
-            elapsed_ns: clock::monotonic_ns().saturating_sub(since),
-            interval: self.interval(),
+            cpu_ns: clock::process_cpu_ns().saturating_sub(before),
+            interval: self.interval(memory),
             step_ns: self.step_ns(),
         }
     }
 
-    /// What is allocated between two collections in stops. Bytes.
-    pub(super) fn interval(&self) -> usize {
-        let least = heap_size::least_between_collections(&self.measure(0, 0));
-        let until_then = self.room_for_allocation();
-        least.min(self.space.account.handed.saturating_add(until_then))
-    }
-
     /// How a cycle would go that began now and in which `expected` bytes are to be scanned.
-    pub(super) fn plan_for(&self, expected: usize) -> Plan {
-        self.pacing.pacer.plan(&self.measure_pace_for(expected))
+    pub(super) fn plan(&self, expected: usize, memory: &heap_size::Measurements) -> Plan {
+        let measured = self.measure_pace(expected, memory);
+        self.pacing.pacer.plan(&measured)
     }
 
     /// What a collection that has ended a cycle tells of it, before a new count of what is allocated begins.

@@ -132,8 +132,8 @@ pub struct Pacing {
     pub pacer: Pacer,
     /// It is to be decided again when this many bytes have been handed out since the last collection.
     pub(crate) look_at: usize,
-    /// When the last collection ended, by the monotonic clock; 0 before there was one.
-    pub(super) ended_ns: u64,
+    /// Nanoseconds of the processor's time that the process had used when the last collection ended; 0 before there was one.
+    pub(super) ended_cpu_ns: u64,
 }
 
 impl Pacing {
@@ -142,15 +142,20 @@ impl Pacing {
         Pacing {
             pacer: Pacer::new(),
             look_at: 0,
-            ended_ns: 0,
+            ended_cpu_ns: 0,
         }
     }
 
-    /// A collection has ended at `now`.
-    pub(crate) fn note_collection(&mut self, now: u64) {
+    /// A collection has ended when the process had used `cpu_ns` nanoseconds of the processor's time.
+    pub(crate) fn note_collection(&mut self, cpu_ns: u64) {
         self.pacer.note_collection();
-        self.ended_ns = now;
+        self.ended_cpu_ns = cpu_ns;
         self.look_at = 0;
+    }
+
+    /// This process was forked, and its processor's time begins at 0.
+    pub(crate) fn begin_in_child(&mut self) {
+        self.ended_cpu_ns = 0;
     }
 }
 

@@ -39,16 +39,13 @@ impl Heap {
         }
         let goes_on = matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_));
         let expected = self.expected(extent, cycle, pages, false);
-        let fits =
-            self.settings.may_grow && self.room_under_limits() >= self.plan_for(expected).allowance;
         let m = Measurements {
             limit_ns: self.settings.time_limit_ns,
             expected,
             at_most: self.expected(extent, cycle, pages, true) + self.revived(),
             scanned: self.totals.last_scanned,
             took_ns: self.totals.last_marking_ns,
-            possible: fits
-                && !wish.everything
+            possible: !wish.everything
                 && !wish.finds_leaks
                 // One that could not keep pace, or was given up, is not tried again at once.
                 && match goes_on {
@@ -62,17 +59,23 @@ impl Heap {
             steps_asked: wish.in_steps && !goes_on,
             even_if_small: self.options.stress != 0 && !extent.keeps_marks(),
         };
-        cycle::begin(&m)
+        match cycle::begin(&m) {
+            // To measure memory may take long, and most heaps are small.
+            Marking::For(nanoseconds) if self.has_room_for(expected) => Marking::For(nanoseconds),
+            _ => Marking::InStop,
+        }
     }
 
-    /// What limits leave for what is allocated during a cycle. Bytes.
-    fn room_under_limits(&self) -> usize {
-        let room = match self.settings.limit {
+    /// Whether limits leave room for what is allocated during a cycle in which `expected` bytes are to be scanned.
+    fn has_room_for(&self, expected: usize) -> bool {
+        let memory = self.measure(0, 0);
+        let room = match memory.limit {
             0 => usize::MAX,
-            limit => limit.saturating_sub(self.space.used_bytes()),
+            limit => limit.saturating_sub(memory.used),
         };
-        room.min(self.left().unwrap_or(usize::MAX))
-            .saturating_add(self.space.unswept_bytes)
+        let room = room.min(memory.left.unwrap_or(usize::MAX));
+        let room = room.saturating_add(self.space.unswept_bytes);
+        memory.may_grow && room >= self.plan(expected, &memory).allowance
     }
 
     /// Bytes that a collection is expected to scan; if `all` that was allocated lives.
@@ -126,10 +129,14 @@ impl Heap {
             false => (found, scanned),
         };
         let expected = found.max(whole.saturating_sub(scanned));
-        let (plan, room) = (self.plan_for(expected), self.room_for_allocation());
+        let memory = self.measure(0, 0);
+        let (plan, room) = (
+            self.plan(expected, &memory),
+            self.room_for_allocation(&memory),
+        );
         let progress = match goes_on {
             true => plan.next_round(expected, &self.progress(before)),
-            false => plan.first_round(expected, room, self.interval()),
+            false => plan.first_round(expected, room, self.interval(&memory)),
         };
         record.step(Phase::Pace, |event| {
             event.bytes = progress.allowance as u64;

@@ -9,7 +9,8 @@
 //! matter for memory whether marking is as fast as it was measured; slow marking only takes more of the time.
 //!
 //! The allowance is what the program allocates while marking takes a quarter of the time, at its own speed and that of the
-//! markings before. It is bounded. What has been marked and dies during the cycle stays until the next one, and that is up
+//! markings before. The time is the processor's: how long a program waits says nothing of how fast it allocates when it goes
+//! on. The allowance is bounded. What has been marked and dies during the cycle stays until the next one, and that is up
 //! to what is allocated meanwhile. So the allowance is no more than an eighth of what is allocated between two collections,
 //! unless that is too little for all steps: there is one at most for each time that a thread takes cells. A program that
 //! allocates faster than that waits longer for steps, and its heap does not grow.
@@ -79,10 +80,10 @@ pub struct Measurements {
     pub scanned: usize,
     /// See `scanned`.
     pub took_ns: u64,
-    /// Bytes that were allocated since the last collection, and in how many nanoseconds.
+    /// Bytes that were allocated since the last collection, and in how many nanoseconds of the processor's time.
     pub allocated: usize,
     /// See `allocated`.
-    pub elapsed_ns: u64,
+    pub cpu_ns: u64,
     /// Bytes that are allocated between two collections in stops, if limits permit that.
     pub interval: usize,
     /// How long a step takes.
@@ -209,10 +210,10 @@ impl Pacer {
         let most = (m.interval / SHARE).max(LEAST_ALLOWANCE.min(m.interval / 2));
         let keeps_pace = (m.expected / PACE).max(LEAST_ALLOWANCE);
         let marking_ns = m.expected as f64 * self.rates(m).1;
-        let by_time = match m.elapsed_ns {
+        let by_time = match m.cpu_ns {
             0 => most,
-            elapsed => {
-                let allocates = m.allocated as f64 / elapsed as f64;
+            cpu_ns => {
+                let allocates = m.allocated as f64 / cpu_ns as f64;
                 (PROGRAM_TIMES * marking_ns * allocates) as usize
             }
         };
@@ -285,7 +286,7 @@ mod tests {
             scanned: 60 * MIB,
             took_ns: 60_000_000,
             allocated: 20 * MIB,
-            elapsed_ns: 1_000_000_000,
+            cpu_ns: 1_000_000_000,
             interval: 40 * MIB,
             step_ns: 3_125_000,
         }
@@ -335,7 +336,7 @@ mod tests {
         let lead = (slow as f64 * FIRST_MARGIN) as usize + LEAST_WAIT;
         assert_eq!(plan(&usual()).lead, lead);
         let fast = Measurements {
-            elapsed_ns: 10_000_000,
+            cpu_ns: 10_000_000,
             ..usual()
         };
         assert_eq!(plan(&fast).allowance, 40 * MIB / SHARE);
@@ -353,7 +354,7 @@ mod tests {
         assert!(for_steps.abs_diff(LEAST_WAIT * 96 / 5) < 10, "{for_steps}");
         let unknown = Measurements {
             allocated: 0,
-            elapsed_ns: 0,
+            cpu_ns: 0,
             ..usual()
         };
         assert_eq!(plan(&unknown).allowance, 40 * MIB / SHARE);
@@ -486,7 +487,7 @@ mod tests {
             scanned: usize::MAX,
             took_ns: u64::MAX,
             allocated: usize::MAX,
-            elapsed_ns: u64::MAX,
+            cpu_ns: u64::MAX,
             interval: usize::MAX,
             step_ns: u64::MAX,
         };

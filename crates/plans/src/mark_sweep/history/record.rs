@@ -83,6 +83,7 @@ impl Heap {
         };
         self.totals = self.totals.in_child(begun, clock::monotonic_ns());
         self.weighing.begin_in_child();
+        self.pacing.begin_in_child();
         self.idle.begin_in_child();
         if let Some(snapshots) = &mut self.snapshots {
             snapshots.begin_in_child();

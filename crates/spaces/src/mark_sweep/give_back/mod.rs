@@ -10,8 +10,9 @@
 //! - Of a block that waits to be swept, a page goes only if no object that was marked reaches it. What was there is dead: the sweep
 //!   writes it anew, and until then it is read by nobody but by a collection that follows a stale word there, which finds zeros.
 //!   Of a cell that loses its end alone the second word becomes zero, so that it is taken for no debug object.
-//!   This is not done while marks are kept or made in steps, or where free memory has a pattern that is checked, or where cells of
-//!   the block may be on a list (kinds that mark free cells; `sweep=eager`).
+//!   This is not done while marks are kept or made in steps, or where a cycle that was given up has settled the block, or where
+//!   free memory has a pattern that is checked, or where cells of the block may be on a list (kinds that mark free cells;
+//!   `sweep=eager`).
 //!
 //! All of it runs under the allocator lock; between two pieces anything may change.
 

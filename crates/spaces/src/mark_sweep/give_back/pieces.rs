@@ -2,7 +2,8 @@
 
 use super::state::Part;
 use crate::mark_sweep::block::{
-    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, LARGE_BYTES, LARGE_SHIFT, OWNED, QUEUED, SWEPT, State,
+    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, LARGE_BYTES, LARGE_SHIFT, OWNED, QUEUED, SETTLED, SWEPT,
+    State,
 };
 use crate::mark_sweep::kinds::{Kind, ThreadLists};
 use crate::mark_sweep::space::{MarkSweep, Stage};
@@ -178,13 +179,14 @@ impl MarkSweep {
         true
     }
 
-    /// Whether a block waits to be swept and no list has cells of it that are not marked.
+    /// Whether a block waits to be swept and no list has cells of it that are not marked. Not where a cycle was given up that had
+    /// settled it: objects that live may be unmarked there.
     fn waits_with_holes(&self, index: BlockIndex) -> bool {
         let block = self.block(index);
         let kind = self.kinds.get(usize::from(block.kind));
         block.state == State::Small
             && block.has_flag(QUEUED)
-            && !block.has_flag(OWNED | SWEPT)
+            && !block.has_flag(OWNED | SWEPT | SETTLED)
             && kind.map(Kind::thread_lists) == Some(ThreadLists::Plain)
     }
 
