@@ -429,10 +429,8 @@ impl Heap {
             used: self.space.used_bytes(),
             needed,
             allocated,
-            saved: self
-                .dying_links
-                .bytes(self.weak.links())
-                .saturating_add(self.lost()),
+            saved: self.dying_links.bytes(self.weak.links()),
+            lost: self.lost(),
             composite: census.composite_bytes,
             atomic: census.atomic_bytes,
             roots: self.root_bytes,

@@ -175,7 +175,7 @@ impl Heap<'_> {
             used: self.used,
             needed,
             allocated: self.allocated,
-            saved: self.lost,
+            lost: self.lost,
             composite: self.census,
             roots: ROOTS,
             limit: self.limit,
@@ -198,7 +198,7 @@ impl Heap<'_> {
             until_due: least_between_collections(&self.measure(0)).saturating_sub(due),
             unused: self.capacity.saturating_sub(self.used),
             limit: self.room_under_limit(),
-            allocated: self.allocated,
+            gained: due,
             ..Supply::default()
         })
     }

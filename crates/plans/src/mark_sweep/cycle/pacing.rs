@@ -56,7 +56,7 @@ impl Heap {
 
     /// What can be allocated until a collection in a stop would begin, as measured. Bytes.
     pub(super) fn room_for_allocation(&self, memory: &heap_size::Measurements) -> usize {
-        let done = memory.allocated.saturating_add(memory.saved);
+        let done = heap_size::counted(memory);
         let limit = match memory.limit {
             0 => usize::MAX,
             limit => limit.saturating_sub(memory.used),
@@ -67,7 +67,7 @@ impl Heap {
             unswept: self.space.unswept_bytes,
             limit,
             left: memory.left,
-            allocated: memory.allocated,
+            gained: memory.allocated.saturating_add(memory.lost),
         })
     }
 
@@ -79,6 +79,14 @@ impl Heap {
             .handed
             .saturating_add(self.room_for_allocation(memory));
         heap_size::least_between_collections(memory).min(until_then)
+    }
+
+    /// The same, what counts as allocated among it: less than the rule of the divisor says only where limits leave less.
+    pub(crate) fn interval_within_limits(&self, memory: &heap_size::Measurements) -> usize {
+        let room = self.room_for_allocation(memory);
+        let counted = memory.saved.saturating_add(memory.lost);
+        let until_then = self.space.account.handed.saturating_add(counted);
+        heap_size::least_between_collections(memory).min(until_then.saturating_add(room))
     }
 
     /// What the pacer goes by if `expected` bytes are to be scanned.

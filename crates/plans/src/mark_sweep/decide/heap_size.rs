@@ -6,7 +6,7 @@
 //! much was not allocated yet.
 //!
 //! Where the limits of control groups leave less than the rule would have the program allocate, the heap is collected
-//! as soon as what was allocated is as much as what is left. The program and others in its group may take the rest.
+//! as soon as what was allocated, or died old, is as much as what is left. The program and others in its group may take the rest.
 //! Then the heap grows in smaller steps, too. A sixteenth of the heap is allocated between collections in any case, or
 //! a heap that fills its limit, or whose group is full of others' memory, would hardly do anything else.
 //!
@@ -24,9 +24,10 @@ pub struct Measurements {
     pub needed: usize,
     /// Bytes allocated since the last collection, less what was freed explicitly.
     pub allocated: usize,
-    /// What counts as allocated besides: what a collection saves beside memory ([`super::dying_links`]), and old objects that
-    /// may be dead ([`super::extent`]).
+    /// What a collection saves beside memory, as bytes that were allocated ([`super::dying_links`]).
     pub saved: usize,
+    /// Bytes of old objects that may be dead, which count as allocated ([`super::extent`]).
+    pub lost: usize,
     /// Live bytes with pointers at the last collection.
     pub composite: usize,
     /// Live bytes without pointers at the last collection.
@@ -92,7 +93,8 @@ fn least_where_scarce(m: &Measurements) -> usize {
 pub fn is_scarce(m: &Measurements) -> bool {
     m.left.is_some_and(|left| {
         let other = left.saturating_sub(m.needed).max(least_where_scarce(m));
-        m.allocated.saturating_add(m.needed) >= other
+        let gained = m.allocated.saturating_add(m.lost);
+        gained.saturating_add(m.needed) >= other
     })
 }
 
@@ -125,9 +127,14 @@ pub fn least_between_collections(m: &Measurements) -> usize {
     (scan / m.divisor.max(1)).max(m.least_allocated).max(1)
 }
 
+/// What counts as allocated since the last collection. Bytes.
+pub fn counted(m: &Measurements) -> usize {
+    m.allocated.saturating_add(m.saved).saturating_add(m.lost)
+}
+
 /// Whether a collection pays.
 pub fn is_enough_allocated(m: &Measurements) -> bool {
-    m.allocated.saturating_add(m.saved) >= least_between_collections(m)
+    counted(m) >= least_between_collections(m)
 }
 
 /// Decides what to do when `needed` bytes do not fit under the capacity.
@@ -183,10 +190,9 @@ pub fn decide(m: &Measurements) -> Decision {
 /// The capacity after one step of growth.
 fn grown(m: &Measurements, must_have: usize, ceiling: usize) -> usize {
     let mut most = m.left.map_or(MOST_GROWTH, |left| left / 4);
-    if m.saved > 0 {
+    if m.saved > 0 || m.lost > 0 {
         // No further than to where a collection pays.
-        let done = m.allocated.saturating_add(m.saved);
-        most = most.min(least_between_collections(m).saturating_sub(done));
+        most = most.min(least_between_collections(m).saturating_sub(counted(m)));
     }
     let most = most.clamp(LEAST_GROWTH, MOST_GROWTH);
     let step = (m.capacity / m.divisor.max(1)).clamp(LEAST_GROWTH, most);
@@ -516,5 +522,25 @@ mod tests {
         assert!(matches!(decide(&almost), Decision::Grow(to, _) if to == (10 << 20) + (1 << 19)));
         let little = Measurements { saved: 1, ..early };
         assert!(matches!(decide(&little), Decision::Grow(to, _) if to > 12 << 20));
+    }
+
+    #[test]
+    fn what_may_have_died_old_counts_as_allocated() {
+        let lost = |lost, left| Measurements {
+            allocated: 1 << 20,
+            lost,
+            left,
+            ..usual()
+        };
+        let pays = least_between_collections(&usual());
+        let enough = lost(pays - (1 << 20), None);
+        assert_eq!(decide(&enough), Decision::Collect("enough was allocated"));
+        let almost = lost(pays - (3 << 19), None);
+        assert!(matches!(decide(&almost), Decision::Grow(to, _) if to == (10 << 20) + (1 << 19)));
+        let scarce = lost(2 << 20, Some(3 << 20));
+        let reason = "a control group has little memory left";
+        assert_eq!(decide(&scarce), Decision::CollectEverything(reason));
+        let less = lost(1 << 20, Some(3 << 20));
+        assert!(matches!(decide(&less), Decision::Grow(..)));
     }
 }

@@ -67,8 +67,8 @@ pub struct Supply {
     pub limit: usize,
     /// What limits of control groups leave; `None` where there are none.
     pub left: Option<usize>,
-    /// Allocated since the last collection.
-    pub allocated: usize,
+    /// What a collection may find dead: allocated since the last one, and old objects that have died.
+    pub gained: usize,
 }
 
 /// What a program allocates, what is to be marked, and how long that takes.
@@ -179,7 +179,7 @@ impl Pacer {
         let room = room.min(s.limit.saturating_add(unswept));
         match s.left {
             // What is allocated from now on is no longer left, and it is more to collect: the two meet half way.
-            Some(left) => room.min(left.saturating_sub(s.allocated) / 2),
+            Some(left) => room.min(left.saturating_sub(s.gained) / 2),
             None => room,
         }
     }
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(pacer.room(&limited), 7 * MIB);
         let scarce = Supply {
             left: Some(12 * MIB),
-            allocated: 8 * MIB,
+            gained: 8 * MIB,
             ..supply
         };
         assert_eq!(pacer.room(&scarce), 2 * MIB);

@@ -13,7 +13,7 @@ use super::state::named;
 use crate::mark_sweep::cycle::{Cycle, Ended};
 use crate::mark_sweep::decide::cycle::Marking;
 use crate::mark_sweep::decide::extent::{self, Extent, Measurements};
-use crate::mark_sweep::decide::{heap_size, watching};
+use crate::mark_sweep::decide::watching;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::request::{Request, Wish};
 use crate::shared::record::Record;
@@ -119,7 +119,7 @@ impl Heap {
             composite: self.space.census.composite_bytes,
             roots: self.root_bytes,
             even_if_small: self.options.stress != 0,
-            interval: heap_size::least_between_collections(&self.measure(0, 0)),
+            interval: self.interval_within_limits(&self.measure(0, 0)),
             lost: generations.lost(),
             surviving: generations.left_by_new(self.space.account.net_allocated()),
             rest: self.rest(),
