@@ -153,7 +153,9 @@ pub fn decide(m: &Measurements) -> Decision {
     if m.hidden_stacks && m.may_grow && must_have <= ceiling {
         return Decision::Grow(target, "not collected where stacks cannot be found");
     }
-    if m.may_collect && m.attempts == 0 && is_scarce(m) {
+    // One that left what may be dead, or was given up, was not all that can be done.
+    let was_whole = m.attempts > 0 && (m.lost == 0 || m.attempts >= MOST_CONTENDED);
+    if m.may_collect && !was_whole && is_scarce(m) {
         return Decision::CollectEverything("a control group has little memory left");
     }
     if m.may_collect && pays {
@@ -540,6 +542,19 @@ mod tests {
         let scarce = lost(2 << 20, Some(3 << 20));
         let reason = "a control group has little memory left";
         assert_eq!(decide(&scarce), Decision::CollectEverything(reason));
+        // A collection that has left it is followed by one of everything, and that by growth.
+        let attempted = |lost, attempts| Measurements {
+            allocated: 0,
+            lost,
+            attempts,
+            ..scarce
+        };
+        assert_eq!(
+            decide(&attempted(3 << 20, 1)),
+            Decision::CollectEverything(reason)
+        );
+        let grows = |m: &Measurements| matches!(decide(m), Decision::Grow(..));
+        assert!(grows(&attempted(0, 1)) && grows(&attempted(3 << 20, MOST_CONTENDED)));
         let less = lost(1 << 20, Some(3 << 20));
         assert!(matches!(decide(&less), Decision::Grow(..)));
     }
