@@ -659,6 +659,10 @@ fn what_was_dead_before_a_cycle_is_used_during_it() {
         begun.bench.collect();
         let waits = begun.bench.heap.space.unswept_bytes;
         assert!(waits > OBJECTS / 3 * 112, "{waits} bytes wait");
+        // A number that looks like a reference to what is dead, in an object that nobody writes any more.
+        let dead = begun.object(OBJECTS / 8);
+        store(begun.object(OBJECTS - 1), 3, dead.word());
+        let mut is_used = false;
         assert_eq!(begun.bench.begin(), Outcome::Begun);
         assert!(begun.bench.heap.space.unswept_bytes > waits / 8 * 7);
         let used = begun.bench.heap.space.used_bytes();
@@ -670,6 +674,7 @@ fn what_was_dead_before_a_cycle_is_used_during_it() {
         let mut take = |begun: &mut Begun| {
             for number in 0..2000 {
                 let object = begun.bench.allocate(NORMAL, 100).unwrap();
+                is_used |= object == dead;
                 if number % 100 == 0 {
                     assert!(!lives(begun, object), "{object:?} lives");
                     store(object, 1, held.last().map_or(0, |last: &usize| !last));
@@ -690,7 +695,7 @@ fn what_was_dead_before_a_cycle_is_used_during_it() {
         begun.bench.heap.settings.time_limit_ns = Some(u64::MAX / 4);
         begun.mark();
         begun.end();
-        assert!(begun.bench.was_stepped());
+        assert!(begun.bench.was_stepped() && is_used);
         let is_marked = |object: Address| begun.bench.is_marked(object);
         assert!(
             (1..OBJECTS)

@@ -12,6 +12,8 @@
 //! # Invariants
 //! - A settled block is queued. Its dead cells, and no others, are `FREE`.
 //! - A block of a kind without marks for free cells that is not settled has no cell with that mark.
+//! - An object that was marked before a cell stopped being settled may hold a stale word that leads there: what was handed out at
+//!   that place is not found through it, and need not be. The verifier knows since when cells are no longer settled.
 //!
 //! Runs under the allocator lock: in the stopped world, but for what a sweep does.
 
@@ -88,9 +90,13 @@ impl MarkSweep {
 
     /// Gives the free cells of a block that is settled no more the mark of any cell that was not reached.
     pub(super) fn unsettle(&self, index: BlockIndex) {
-        for mark in self.marks(index) {
+        let (start, bytes) = (self.start(index), self.block(index).bytes);
+        for (object, mark) in self.marks(index).iter().enumerate() {
             if mark.load(Ordering::Relaxed) == FREE {
                 mark.store(WHITE, Ordering::Relaxed);
+                if let Some(written) = &self.written {
+                    written.note_cell(start.add(object * bytes));
+                }
             }
         }
     }

@@ -498,7 +498,7 @@ impl MarkSweep {
         }
     }
 
-    /// Whether a word at `place` that looks like a reference into the block of `to` cannot be one.
+    /// Whether a word at `place` that looks like a reference to the object at `to` cannot be one.
     pub(super) fn cannot_refer(&self, place: Address, to: Address) -> bool {
         let Some(WrittenPages {
             ages: Some(ages),
@@ -509,7 +509,13 @@ impl MarkSweep {
             return false;
         };
         match (ages.part(place), ages.part(to)) {
-            (Some(of), Some(of_block)) => age(&of.written, place) < age(&of_block.handed_out, to),
+            (Some(of), Some(of_block)) => {
+                let cell = match ages.parts[0].range.contains(&to) {
+                    true => age(&ages.cells, to),
+                    false => 0,
+                };
+                age(&of.written, place) < age(&of_block.handed_out, to).max(cell)
+            }
             _ => true,
         }
     }

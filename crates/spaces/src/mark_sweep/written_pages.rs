@@ -7,7 +7,7 @@ use gleaner_mem::Address;
 use gleaner_mem::side::Side;
 use gleaner_os::written::{PAGE_BYTES, Watch};
 
-use super::block::{BLOCK_BYTES, Block, BlockIndex, BlockTable, FRESH, LARGE_BYTES};
+use super::block::{BLOCK_BYTES, Block, BlockIndex, BlockTable, FRESH, GRANULE, LARGE_BYTES};
 use super::layout::Layout;
 
 pub(super) const PAGE_SHIFT: usize = PAGE_BYTES.trailing_zeros() as usize;
@@ -83,6 +83,15 @@ impl WrittenPages {
         }
     }
 
+    /// Notes for the verifier that a cell was dead when the cycle in progress began, and may be handed out from now on.
+    pub(super) fn note_cell(&self, cell: Address) {
+        if let Some(ages) = &self.ages
+            && ages.parts[0].range.contains(&cell)
+        {
+            set_age(&ages.cells, cell, ages.question.load(Ordering::Relaxed) + 1);
+        }
+    }
+
     /// Marks the pages of `low..high` as written.
     pub(super) fn note(&self, low: usize, high: usize) {
         for page in (low..high).step_by(PAGE_BYTES) {
@@ -96,9 +105,12 @@ impl WrittenPages {
 }
 
 /// Since when blocks are there, and when pages were last known to be written, in numbers of questions. A word cannot be a
-/// reference into a block that was handed out after the word was written: it is a number that looks like one.
+/// reference into a block that was handed out after the word was written: it is a number that looks like one. Nor can it be one
+/// to a cell that was dead then.
 pub(super) struct Ages {
     pub(super) question: AtomicU32,
+    /// For each granule of the small part: since when a cell that begins there is no longer settled.
+    pub(super) cells: Side<AtomicU32>,
     /// Of the small and of the large part.
     pub(super) parts: [PartAges; 2],
 }
@@ -117,12 +129,13 @@ const AGED_BYTES: usize = 1 << 30;
 impl Ages {
     pub(super) fn new(layout: &Layout) -> Option<Ages> {
         let large = layout.table.large_start;
+        let small = PartAges::new(layout, 0..layout.small_end())?;
+        let bytes = small.range.end.offset_from(small.range.start);
+        let shift = GRANULE.trailing_zeros();
         Some(Ages {
             question: AtomicU32::new(0),
-            parts: [
-                PartAges::new(layout, 0..layout.small_end())?,
-                PartAges::new(layout, large..layout.end())?,
-            ],
+            cells: Side::new(small.range.start, bytes, shift)?,
+            parts: [small, PartAges::new(layout, large..layout.end())?],
         })
     }
 
