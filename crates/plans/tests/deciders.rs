@@ -26,7 +26,7 @@ prop_compose! {
         divisor in prop_oneof![Just(0usize), 1..10usize, Just(usize::MAX)],
         balanced in proptest::option::weighted(0.3, any::<usize>()),
         left in proptest::option::weighted(0.5, size()),
-        saved in size(),
+        (saved, lost) in (size(), size()),
         counts in (0..6usize, 0..4usize),
         flags in prop::array::uniform4(any::<bool>()),
     ) -> Measurements {
@@ -36,7 +36,8 @@ prop_compose! {
         let used = used.min(capacity);
         let needed = needed.max((capacity - used).saturating_add(1));
         Measurements {
-            capacity, used, needed, allocated, composite, atomic, roots, least_allocated, limit, left, saved, divisor, balanced,
+            capacity, used, needed, allocated, composite, atomic, roots, least_allocated, limit, left, saved, lost, divisor,
+            balanced,
             attempts: counts.0, retries: counts.1,
             may_collect: flags[0], may_grow: flags[1], finalizers_due: flags[2],
             hidden_stacks: flags[3],
@@ -80,10 +81,14 @@ proptest! {
             if m.used.saturating_add(m.needed) <= m.capacity {
                 break;
             }
-            match decide(&m) {
+            let decision = decide(&m);
+            match decision {
                 Decision::Collect(reason) | Decision::CollectEverything(reason) => {
                     collections += 1;
                     m.attempts += 1;
+                    // Where much may have died old, any collection is of everything.
+                    let is_whole = matches!(decision, Decision::CollectEverything(_));
+                    m.lost = if is_whole { 0 } else { m.lost.min(least_between_collections(&m) / 2) };
                     m.used = m.used.saturating_sub(frees);
                     (m.allocated, m.saved) = (0, 0);
                     prop_assert!(!reason.is_empty());
