@@ -510,7 +510,7 @@ impl MarkSweep {
         };
         match (ages.part(place), ages.part(to)) {
             (Some(of), Some(of_block)) => {
-                let cell = match ages.parts[0].range.contains(&to) {
+                let cell = match ages.has_cell(to) {
                     true => age(&ages.cells, to),
                     false => 0,
                 };

@@ -83,12 +83,15 @@ impl WrittenPages {
         }
     }
 
-    /// Notes for the verifier that a cell was dead when the cycle in progress began, and may be handed out from now on.
+    /// Notes for the verifier that a cell was dead when the cycle in progress began, and may be handed out from now on. Where cells
+    /// have no ages that is said of the whole block.
     pub(super) fn note_cell(&self, cell: Address) {
-        if let Some(ages) = &self.ages
-            && ages.parts[0].range.contains(&cell)
-        {
-            set_age(&ages.cells, cell, ages.question.load(Ordering::Relaxed) + 1);
+        let Some(ages) = &self.ages else { return };
+        let question = ages.question.load(Ordering::Relaxed) + 1;
+        if ages.has_cell(cell) {
+            set_age(&ages.cells, cell, question);
+        } else if let Some(part) = ages.part(cell) {
+            set_age(&part.handed_out, cell, question);
         }
     }
 
@@ -109,7 +112,7 @@ impl WrittenPages {
 /// to a cell that was dead then.
 pub(super) struct Ages {
     pub(super) question: AtomicU32,
-    /// For each granule of the small part: since when a cell that begins there is no longer settled.
+    /// For each granule of the first blocks: since when a cell that begins there is no longer settled.
     pub(super) cells: Side<AtomicU32>,
     /// Of the small and of the large part.
     pub(super) parts: [PartAges; 2],
@@ -125,18 +128,26 @@ pub(super) struct PartAges {
 
 /// How many bytes of each part of the heap have ages: tables for all addresses that a heap reserves would be large.
 const AGED_BYTES: usize = 1 << 30;
+/// And of how many the cells have.
+const CELLS_BYTES: usize = 16 << 20;
 
 impl Ages {
     pub(super) fn new(layout: &Layout) -> Option<Ages> {
         let large = layout.table.large_start;
         let small = PartAges::new(layout, 0..layout.small_end())?;
         let bytes = small.range.end.offset_from(small.range.start);
-        let shift = GRANULE.trailing_zeros();
+        let (bytes, shift) = (bytes.min(CELLS_BYTES), GRANULE.trailing_zeros());
         Some(Ages {
             question: AtomicU32::new(0),
             cells: Side::new(small.range.start, bytes, shift)?,
             parts: [small, PartAges::new(layout, large..layout.end())?],
         })
+    }
+
+    /// Whether there is an age of a cell.
+    pub(super) fn has_cell(&self, cell: Address) -> bool {
+        let small = &self.parts[0].range;
+        small.contains(&cell) && cell.offset_from(small.start) < CELLS_BYTES
     }
 
     pub(super) fn part(&self, at: Address) -> Option<&PartAges> {
