@@ -51,6 +51,7 @@ PHASES = (
     "overflow",
     "weak",
     "pace",
+    "cycle-end",
     "verify",
     "snapshot",
     "reclaim",

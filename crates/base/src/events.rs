@@ -5,12 +5,10 @@
 //! allocating. Nothing here does I/O: the caller gives the bytes to the port layer.
 
 mod line;
+pub mod reasons;
 mod ring;
 
 use core::fmt;
-
-/// The reason of a step that took too long because its thread lost the processor. Readers of logs know it.
-pub const PROCESSOR_LOST: &str = "the processor was lost meanwhile";
 
 pub use line::{LineBuffer, write_json_string};
 pub use ring::Ring;
@@ -31,6 +29,14 @@ macro_rules! phases {
             /// The name that logs use.
             pub const fn as_str(self) -> &'static str {
                 match self { $( Phase::$variant => $text, )+ }
+            }
+
+            /// The phase of that name in logs.
+            pub fn named(name: &str) -> Option<Phase> {
+                match name {
+                    $( $text => Some(Phase::$variant), )+
+                    _ => None,
+                }
             }
         }
     };
@@ -72,6 +78,9 @@ phases! {
     /// A cycle of marking in steps began; the bytes may be allocated until it ends, the objects are the bytes that could be
     /// allocated until a collection in a stop would have begun.
     Pace = "pace",
+    /// A cycle of marking in steps is over, as the reason says; its time, the bytes that were allocated meanwhile, the objects
+    /// are its steps.
+    CycleEnd = "cycle-end",
     /// The verifier ran.
     Verify = "verify",
     /// A snapshot of the heap was written.
@@ -152,6 +161,10 @@ pub struct Event {
     pub workers: u32,
     /// Nanoseconds of the duration for which the thread did not have the processor, where that was measured: in steps.
     pub lost_ns: u64,
+    /// Nanoseconds that the stop that began here may take by the time limit, where marking could be put off; else 0.
+    pub goal_ns: u64,
+    /// The system's number of the thread that waited for a step; 0 elsewhere.
+    pub thread: u32,
     /// Why it happened, or what was decided.
     pub reason: &'static str,
 }
@@ -169,6 +182,8 @@ impl Event {
             objects: 0,
             workers: 0,
             lost_ns: 0,
+            goal_ns: 0,
+            thread: 0,
             reason: "",
         }
     }
@@ -210,8 +225,14 @@ impl Event {
         ] {
             write!(out, ",\"{name}\":{value}")?;
         }
-        if self.lost_ns > 0 {
-            write!(out, ",\"lost_ns\":{}", self.lost_ns)?;
+        for (name, value) in [
+            ("lost_ns", self.lost_ns),
+            ("goal_ns", self.goal_ns),
+            ("thread", u64::from(self.thread)),
+        ] {
+            if value > 0 {
+                write!(out, ",\"{name}\":{value}")?;
+            }
         }
         out.write_str(",\"reason\":")?;
         write_json_string(out, reason)?;
@@ -283,6 +304,21 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_has_its_goal_and_a_step_its_thread() {
+        let mut buffer = LineBuffer::<512>::new();
+        let both = Event {
+            goal_ns: 5,
+            thread: 8,
+            ..event("")
+        };
+        let line = core::str::from_utf8(both.write_line(9, &mut buffer)).unwrap();
+        assert!(
+            line.ends_with("\"workers\":2,\"goal_ns\":5,\"thread\":8,\"reason\":\"\"}\n"),
+            "{line}"
+        );
+    }
+
+    #[test]
     fn a_line_that_does_not_fit_goes_without_its_reason() {
         let mut buffer = LineBuffer::<160>::new();
         let line = event("a reason so long that it cannot fit here").write_line(9, &mut buffer);
@@ -302,7 +338,9 @@ mod tests {
         longest.objects = u64::MAX;
         longest.workers = u32::MAX;
         longest.lost_ns = u64::MAX;
-        let mut buffer = LineBuffer::<320>::new();
+        longest.goal_ns = u64::MAX;
+        longest.thread = u32::MAX;
+        let mut buffer = LineBuffer::<384>::new();
         assert!(!longest.write_line(u32::MAX, &mut buffer).is_empty());
     }
 
@@ -313,8 +351,10 @@ mod tests {
             assert_eq!(phase.is_of_collection(), index <= Phase::End as usize);
             let earlier = &Phase::ALL[..index];
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
+            assert_eq!(Phase::named(phase.as_str()), Some(*phase));
         }
-        assert_eq!(Phase::ALL.len(), 37);
+        assert_eq!(Phase::ALL.len(), 39);
+        assert_eq!(Phase::named("compact"), None);
     }
 
     #[test]

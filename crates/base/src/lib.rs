@@ -3,6 +3,7 @@
 //! - [`contexts`]: proofs that the world is stopped, or that the allocator's lock is held.
 //! - [`options`]: the one table of options, their values, and errors that help.
 //! - [`events`]: records of what a collection did, the ring of the last ones, and their JSON form.
+//! - [`goals`]: whether stops and steps of marking kept their goals, and what to say where they did not.
 //! - [`faults`]: named points where a test can make something fail.
 //! - [`roles`]: what the threads of a managed program are for.
 //! - [`sync`]: the facade over atomics and waiting that lets loom run the protocols.
@@ -14,6 +15,7 @@
 pub mod contexts;
 pub mod events;
 pub mod faults;
+pub mod goals;
 pub mod options;
 pub mod roles;
 pub mod sync;

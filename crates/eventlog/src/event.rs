@@ -37,6 +37,12 @@ pub struct Event<'a> {
     /// Nanoseconds of the duration for which the thread did not have the processor, as far as that was measured.
     #[serde(default)]
     pub lost_ns: u64,
+    /// Nanoseconds that the stop that began here was to take at most; 0 where it had no such goal.
+    #[serde(default)]
+    pub goal_ns: u64,
+    /// The thread that waited for a step; 0 where the log does not say it.
+    #[serde(default)]
+    pub thread: u64,
     /// Why it happened, or what was decided.
     #[serde(default, borrow)]
     pub reason: Cow<'a, str>,
@@ -58,9 +64,9 @@ pub struct Event<'a> {
 }
 
 /// Phases outside of the pause: those before the threads stop and after they go on, the one about the whole, and those
-/// that tell what was done since the collection before. `snapshot` is one of them: it is written in a stop and not
+/// that tell what was done since the collection before, or that something is over. `snapshot` is one of them: it is written in a stop and not
 /// counted.
-const NOT_PAUSED: [&str; 12] = [
+const NOT_PAUSED: [&str; 13] = [
     "start",
     "libraries",
     "zeroing-kernel",
@@ -68,6 +74,7 @@ const NOT_PAUSED: [&str; 12] = [
     "reclaim",
     "resize",
     "end",
+    "cycle-end",
     "snapshot",
     "sweep",
     "zeroing",
@@ -76,8 +83,15 @@ const NOT_PAUSED: [&str; 12] = [
 ];
 
 /// Events whose duration is a sum of what was done here and there since the collection before, or of the whole
-/// collection; they say when they were written, and not when that was done.
-const SUMS: [&str; 5] = ["end", "sweep", "zeroing", "zeroing-ahead", "zeroing-stalls"];
+/// collection or cycle; they say when they were written, and not when that was done.
+const SUMS: [&str; 6] = [
+    "end",
+    "cycle-end",
+    "sweep",
+    "zeroing",
+    "zeroing-ahead",
+    "zeroing-stalls",
+];
 
 /// Events that belong to no collection although they carry the number of the last.
 const OUTSIDE: [&str; 8] = [
@@ -93,7 +107,7 @@ const OUTSIDE: [&str; 8] = [
 
 /// Whether this version of Gleaner writes events of that name.
 pub fn is_known(name: &str) -> bool {
-    Phase::ALL.iter().any(|phase| phase.as_str() == name)
+    Phase::named(name).is_some()
 }
 
 impl Event<'_> {

@@ -9,9 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gleaner_base::events::PROCESSOR_LOST;
+use gleaner_base::events::Phase;
+use gleaner_base::events::reasons::{self, PROCESSOR_LOST};
+use gleaner_base::goals::{self, Goals, Steps, Stop};
 
-use crate::{Event, Spread, Utilisation};
+use crate::cycles::Cycles;
+use crate::{Cycle, Event, Spread, Utilisation};
 
 /// Names and reasons that are kept apart. A log that Gleaner wrote has fewer; in another one there may be any number.
 const MOST_NAMES: usize = 500;
@@ -29,6 +32,8 @@ pub struct Span {
     pub end: u64,
     /// A step of marking beside the program, not a stop.
     pub is_step: bool,
+    /// Nanoseconds of it until all threads had stopped.
+    pub stopping: u64,
 }
 
 impl Span {
@@ -88,6 +93,15 @@ pub struct Collection {
     pub whole_ns: Option<u64>,
 }
 
+/// Something that was done since the program was idle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IdleAction {
+    /// When memory began to go back, or the collection was over.
+    pub at: u64,
+    /// Bytes that went back to the system without a collection; nothing of a collection.
+    pub given_back: Option<u64>,
+}
+
 /// What one process did.
 #[derive(Default)]
 pub struct Process {
@@ -120,6 +134,12 @@ pub struct Process {
     steps: u64,
     /// See `steps`.
     long_steps: u64,
+    cycles: Cycles,
+    /// The stop that is in progress, and what those before it did with their goals.
+    stop: Stop,
+    /// See `stop`.
+    goals: Goals,
+    idle: Vec<IdleAction>,
     /// First and last nanosecond of what the log tells.
     time: Option<(u64, u64)>,
     /// Bytes that lived at the end of a collection.
@@ -164,11 +184,16 @@ impl Process {
         let is_paused = event.is_of_collection() && self.is_pause(event, was_stopped);
         let is_step = event.name == "mark-step" && !was_stopped;
         if event.is_of_collection() {
+            self.cycles.note(event, was_stopped);
             self.note_collection(event);
         }
         if is_paused {
             self.note_pause(event, is_step, was_stopped);
         }
+        if event.is_of_collection() {
+            self.note_goal(event);
+        }
+        self.note_idle(event);
         let counts = was_stopped && !event.is_sum();
         let in_stop = is_paused && !is_step || counts;
         self.note_phase(event, in_stop);
@@ -195,18 +220,50 @@ impl Process {
         let begins = is_step || event.name == "stop-world" && !was_stopped;
         let (start, end) = (event.start_ns, event.end_ns());
         let collection = event.collection;
+        let stopping = match &*event.name {
+            "stop-world" => event.duration_ns,
+            _ => 0,
+        };
         match self.spans.last_mut() {
             Some(span) if !begins && span.collection == collection && !span.is_step => {
                 span.start = span.start.min(start);
                 span.end = span.end.max(end);
+                span.stopping = span.stopping.saturating_add(stopping);
             }
             _ => self.spans.push(Span {
                 collection,
                 start,
                 end,
                 is_step,
+                stopping,
             }),
         }
+    }
+
+    /// Takes in an event of a stop that may have a goal. It is over when the threads run again.
+    fn note_goal(&mut self, event: &Event<'_>) {
+        let Some(phase) = Phase::named(&event.name) else {
+            return;
+        };
+        if phase == Phase::Start {
+            self.stop = Stop::default();
+        }
+        self.stop
+            .add(phase, event.duration_ns, event.goal_ns, &event.reason);
+        if phase == Phase::ResumeWorld {
+            let took = self.spans.last().map_or(0, Span::duration);
+            self.goals.note(&std::mem::take(&mut self.stop), took);
+        }
+    }
+
+    fn note_idle(&mut self, event: &Event<'_>) {
+        let given_back = match &*event.name {
+            "give-back" => Some(event.bytes),
+            "end" if reasons::is_idle(&event.reason) => None,
+            _ => return,
+        };
+        let at = event.start_ns;
+        self.idle.push(IdleAction { at, given_back });
     }
 
     /// Stops the clock for as long as writing a snapshot took.
@@ -321,6 +378,42 @@ impl Process {
     pub fn spread(&self, of_steps: bool) -> Spread {
         let chosen = self.spans.iter().filter(|span| span.is_step == of_steps);
         Spread::new(chosen.map(Span::duration))
+    }
+
+    /// How long it took in each stop until all threads had stopped.
+    pub fn stopping(&self) -> Spread {
+        let stops = self.spans.iter().filter(|span| !span.is_step);
+        Spread::new(stops.map(|span| span.stopping))
+    }
+
+    /// Cycles of marking in steps, in the order of time.
+    pub fn cycles(&self) -> &[Cycle] {
+        self.cycles.all()
+    }
+
+    /// What was done in idle time, in the order of the log.
+    pub fn idle(&self) -> &[IdleAction] {
+        &self.idle
+    }
+
+    /// Stops that had a goal, as far as the log tells it.
+    pub fn goals(&self) -> &Goals {
+        &self.goals
+    }
+
+    /// What to say of goals that were missed, a line for each.
+    pub fn missed(&self) -> String {
+        let (lost, lost_ns) = self.cycles.lost();
+        let steps = Steps {
+            cycles: self.cycles().len() as u64,
+            steps: self.steps,
+            lost,
+            lost_ns,
+        };
+        let mut text = String::new();
+        // A string takes all that is written to it.
+        let _ = goals::write_sentences(&mut text, &self.goals, &steps);
+        text
     }
 
     /// How stops and steps lie in time.

@@ -41,6 +41,16 @@ impl Utilisation {
         1.0 - self.most(begins, window) as f64 / window as f64
     }
 
+    /// The share of the program in the time between two moments, between 0 and 1.
+    pub fn share(&self, from: u64, to: u64) -> f64 {
+        let before = |at: u64| {
+            let mut ended = self.pauses.partition_point(|(_, end)| *end <= at);
+            self.paused_before(at, &mut ended)
+        };
+        let whole = to.saturating_sub(from).max(1);
+        1.0 - before(to).saturating_sub(before(from)) as f64 / whole as f64
+    }
+
     /// The most nanoseconds of pauses in a window that begins at one of these moments, which are in the order of time.
     fn most(&self, moments: impl Iterator<Item = u64>, window: u64) -> u64 {
         let (mut first, mut last) = (0, 0);
@@ -75,6 +85,17 @@ mod tests {
         assert_eq!(pauses.least(100), 0.8);
         assert_eq!(pauses.least(10_000), 1.0 - 30.0 / 10_000.0);
         assert_eq!(pauses.paused(), 30);
+    }
+
+    #[test]
+    fn the_share_of_a_time_counts_what_lies_in_it_of_each_pause() {
+        let pauses = Utilisation::new([(100, 110), (150, 250)]);
+        assert_eq!(pauses.share(100, 200), 1.0 - 60.0 / 100.0);
+        assert_eq!(pauses.share(105, 155), 1.0 - 10.0 / 50.0);
+        assert_eq!(pauses.share(110, 150), 1.0);
+        assert_eq!(pauses.share(0, 1000), 1.0 - 110.0 / 1000.0);
+        assert_eq!(pauses.share(160, 170), 0.0);
+        assert_eq!((pauses.share(7, 7), pauses.share(9, 7)), (1.0, 1.0));
     }
 
     #[test]

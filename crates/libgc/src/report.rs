@@ -6,6 +6,7 @@
 use std::io::Read;
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
+use gleaner_base::goals::{self, Steps};
 use gleaner_os::{clock, memory, residency, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::decide::advice::{self, Advice, Larger, Measurements};
@@ -156,7 +157,7 @@ fn print_summary(heap: HeapView, advice: &str) {
     let allocated = allocated_since_start(heap);
     let collections = heap.collections() - begun.collections;
     let mean = totals.stopped_ns.checked_div(totals.stops).unwrap_or(0);
-    let mut text = LineBuffer::<4096>::new();
+    let mut text = LineBuffer::<6144>::new();
     let _ = writeln!(
         text,
         "gleaner: statistics of process {}",
@@ -182,6 +183,13 @@ fn print_summary(heap: HeapView, advice: &str) {
         seconds(totals.stopping_ns),
         seconds(totals.longest_stopping_ns)
     );
+    if totals.goals.stops > 0 {
+        let _ = writeln!(
+            text,
+            "  over the goal  {:>12} of {} stops that had one",
+            totals.goals.missed, totals.goals.stops
+        );
+    }
     if totals.cycles > 0 {
         let _ = writeln!(
             text,
@@ -244,6 +252,17 @@ fn print_summary(heap: HeapView, advice: &str) {
     );
     for sentences in advice.lines() {
         write_wrapped(&mut text, "advice", sentences);
+    }
+    let mut missed = LineBuffer::<1536>::new();
+    let steps = Steps {
+        cycles: totals.cycles,
+        steps: totals.steps,
+        lost: totals.steps_lost,
+        lost_ns: totals.lost_ns,
+    };
+    let _ = goals::write_sentences(&mut missed, &totals.goals, &steps);
+    for sentences in missed.as_str().lines() {
+        write_wrapped(&mut text, "goals", sentences);
     }
     write_error(text.as_bytes());
 }

@@ -27,8 +27,8 @@ struct Place {
     /// compare-and-swap to an odd number until its release store of the even one.
     version: AtomicU64,
     phase: AtomicU64,
-    /// collection, start, duration, bytes, objects, workers, nanoseconds lost.
-    numbers: [AtomicU64; 7],
+    /// collection, start, duration, bytes, objects, heap and workers, nanoseconds lost, goal, thread.
+    numbers: [AtomicU64; 9],
     /// Address and length of the reason, both from one `&'static str` when the version is even.
     reason: AtomicPtr<u8>,
     reason_length: AtomicUsize,
@@ -39,7 +39,7 @@ impl Place {
         Place {
             version: AtomicU64::new(0),
             phase: AtomicU64::new(0),
-            numbers: [const { AtomicU64::new(0) }; 7],
+            numbers: [const { AtomicU64::new(0) }; 9],
             reason: AtomicPtr::new(core::ptr::null_mut()),
             reason_length: AtomicUsize::new(0),
         }
@@ -73,6 +73,8 @@ impl Place {
             event.objects,
             u64::from(event.heap) << 32 | u64::from(event.workers),
             event.lost_ns,
+            event.goal_ns,
+            u64::from(event.thread),
         ];
         // Relaxed throughout: the version orders them.
         self.phase.store(event.phase as u64, Ordering::Relaxed);
@@ -99,7 +101,7 @@ impl Place {
         }
         let phase = self.phase.load(Ordering::Relaxed);
         let numbers =
-            [0, 1, 2, 3, 4, 5, 6].map(|at: usize| self.numbers[at].load(Ordering::Relaxed));
+            [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|at: usize| self.numbers[at].load(Ordering::Relaxed));
         let reason = self.reason.load(Ordering::Relaxed);
         let reason_length = self.reason_length.load(Ordering::Relaxed);
         meanwhile();
@@ -121,6 +123,8 @@ impl Place {
             objects,
             both,
             lost_ns,
+            goal_ns,
+            thread,
         ] = numbers;
         Some(Event {
             phase: *Phase::ALL.get(phase as usize)?,
@@ -132,6 +136,8 @@ impl Place {
             workers: both as u32,
             heap: (both >> 32) as u32,
             lost_ns,
+            goal_ns,
+            thread: thread as u32,
             reason,
         })
     }
@@ -182,6 +188,8 @@ mod tests {
             objects: n,
             workers: n as u32,
             lost_ns: n,
+            goal_ns: n,
+            thread: n as u32,
             reason: REASONS[n as usize % 3],
             ..Event::new(Phase::ALL[n as usize % Phase::ALL.len()], n)
         }

@@ -286,3 +286,167 @@ fn numbers_without_sense_do_no_harm() {
     assert!(process.utilisation().least(1_000_000) <= 1.0);
     assert!(process.spread(false).total() > most / 2);
 }
+
+/// What a log says of its cycles: start, end, stops, steps, why each ended.
+fn cycles_of(process: &Process) -> Vec<(u64, u64, u64, u64, Option<&str>)> {
+    let all = process.cycles().iter();
+    all.map(|it| (it.start, it.end, it.stops, it.steps, it.ended.as_deref()))
+        .collect()
+}
+
+#[test]
+fn an_older_log_has_its_cycles_by_their_steps() {
+    let process = process_of(CYCLE);
+    let cycles = process.cycles();
+    assert_eq!(
+        cycles_of(&process),
+        [(100, 3200, 2, 2, Some("everything is marked"))]
+    );
+    let cycle = &cycles[0];
+    assert_eq!(cycle.began, "enough was allocated");
+    assert_eq!((cycle.stepped_ns, cycle.longest_step_ns), (500, 300));
+    assert_eq!((cycle.planned, cycle.allocated), (None, None));
+    assert!(cycle.payers.is_empty() && !cycle.is_overtaken());
+    assert_eq!(cycle.duration(), 3100);
+    // It knows of no goals.
+    assert_eq!(
+        (process.goals().stops, process.missed()),
+        (0, String::new())
+    );
+    // A collection in one stop is none.
+    let log = line("stop-world", 1, 10, 1, 0) + &line("end", 1, 20, 10, 0);
+    assert_eq!(cycles_of(&process_of(&log)), []);
+}
+
+/// A cycle that the program overtakes, with the plan for it, two threads that wait for steps, and stops with a goal.
+const OVERTAKEN: &str = r#"{"event":"start","pid":1,"collection":4,"start_ns":0,"duration_ns":0,"reason":"so that it ends"}
+{"event":"stop-world","pid":1,"collection":4,"start_ns":0,"duration_ns":2000000,"goal_ns":10000000}
+{"event":"mark","pid":1,"collection":4,"start_ns":2000000,"duration_ns":1000000,"workers":1}
+{"event":"pace","pid":1,"collection":4,"start_ns":3000000,"duration_ns":0,"bytes":5000,"objects":9000,"reason":"in time"}
+{"event":"resume-world","pid":1,"collection":4,"start_ns":3000000,"duration_ns":1000000}
+{"event":"mark-step","pid":1,"collection":4,"start_ns":5000000,"duration_ns":600000,"objects":625000,"workers":2,"thread":70}
+{"event":"mark-step","pid":1,"collection":4,"start_ns":6000000,"duration_ns":1000000,"objects":625000,"workers":1,"lost_ns":400000,"thread":71,"reason":"the processor was lost meanwhile"}
+{"event":"mark-step","pid":1,"collection":4,"start_ns":8000000,"duration_ns":600000,"objects":625000,"workers":1,"lost_ns":100000,"thread":70}
+"#;
+
+/// Its last stop.
+const OVERTAKEN_ENDS: &str = r#"{"event":"start","pid":1,"collection":4,"start_ns":20000000,"duration_ns":0,"reason":"marking in steps ends"}
+{"event":"stop-world","pid":1,"collection":4,"start_ns":20000000,"duration_ns":3000000,"goal_ns":10000000}
+{"event":"mark","pid":1,"collection":4,"start_ns":23000000,"duration_ns":20000000,"workers":2}
+{"event":"cycle-end","pid":1,"collection":4,"start_ns":43000000,"duration_ns":40000000,"bytes":7000,"objects":3,"reason":"memory was used up before everything was marked"}
+{"event":"resume-world","pid":1,"collection":4,"start_ns":43000000,"duration_ns":1000000}
+{"event":"end","pid":1,"collection":4,"start_ns":50000000,"duration_ns":30000000,"bytes":64,"reason":"marking in steps ends"}
+"#;
+
+#[test]
+fn a_cycle_has_its_plan_its_payers_and_why_it_ended() {
+    let process = process_of(&(String::from(OVERTAKEN) + OVERTAKEN_ENDS));
+    let overtaken = "memory was used up before everything was marked";
+    assert_eq!(
+        cycles_of(&process),
+        [(0, 44_000_000, 2, 3, Some(overtaken))]
+    );
+    let cycle = &process.cycles()[0];
+    assert!(cycle.is_overtaken());
+    assert_eq!((cycle.planned, cycle.allocated), (Some(5000), Some(7000)));
+    assert_eq!((cycle.workers, cycle.lost_ns), (2, 500_000));
+    let payers: Vec<_> = cycle
+        .payers
+        .iter()
+        .map(|(thread, ns)| (*thread, *ns))
+        .collect();
+    assert_eq!(payers, [(70, 1_200_000), (71, 1_000_000)]);
+    // The end of a cycle is a sum, and takes no time of a stop.
+    let phases: BTreeMap<_, _> = process.phases().collect();
+    assert_eq!(phases["cycle-end"].stopped_ns, 0);
+    assert_eq!(process.spread(false).sorted(), [4_000_000, 24_000_000]);
+    assert_eq!(process.stopping().sorted(), [2_000_000, 3_000_000]);
+}
+
+#[test]
+fn goals_that_were_missed_are_said() {
+    let process = process_of(&(String::from(OVERTAKEN) + OVERTAKEN_ENDS));
+    let goals = process.goals();
+    assert_eq!((goals.stops, goals.missed, goals.overtaken), (2, 1, 1));
+    let missed = process.missed();
+    let lines: Vec<_> = missed.lines().collect();
+    assert_eq!(lines.len(), 3, "{missed}");
+    assert_eq!(
+        lines[0],
+        "1 of 2 stops was longer than the goal of 10 ms. The longest took 24 ms, 20 ms of it to mark what the steps of \
+         its cycle had left."
+    );
+    assert!(lines[1].starts_with("1 of 1 cycles of steps was overtaken"));
+    assert!(lines[2].contains("for 0.5 ms in all, and 1 of 3 steps took too long"));
+}
+
+#[test]
+fn a_cycle_without_an_end_lasts_as_far_as_the_log_tells() {
+    let process = process_of(OVERTAKEN);
+    assert_eq!(cycles_of(&process), [(0, 8_600_000, 1, 3, None)]);
+    // The log is cut off in its last stop.
+    let cut: String = OVERTAKEN_ENDS
+        .lines()
+        .take(3)
+        .map(|line| line.to_string() + "\n")
+        .collect();
+    let process = process_of(&(String::from(OVERTAKEN) + &cut));
+    assert_eq!(cycles_of(&process), [(0, 23_000_000, 2, 3, None)]);
+    assert_eq!(process.goals().stops, 1, "the last stop is not over");
+    // Its beginning is missing.
+    let rest: String = OVERTAKEN
+        .lines()
+        .skip(6)
+        .map(|line| line.to_string() + "\n")
+        .collect();
+    let process = process_of(&rest);
+    assert_eq!(cycles_of(&process), [(6_000_000, 8_600_000, 0, 2, None)]);
+    assert_eq!(process.cycles()[0].began, "");
+    // Another collection follows, of which nobody said that it ended the cycle.
+    let next = line("start", 9, 9_000_000, 0, 0) + &line("mark-step", 9, 9_000_100, 5, 0);
+    let process = process_of(&(rest + &next));
+    assert_eq!(
+        cycles_of(&process),
+        [
+            (6_000_000, 8_600_000, 0, 2, None),
+            (9_000_100, 9_000_105, 0, 1, None)
+        ]
+    );
+}
+
+#[test]
+fn a_cycle_that_is_given_up_ends_at_once() {
+    let given_up = r#"{"event":"cycle-end","pid":1,"collection":4,"start_ns":9000000,"duration_ns":6000000,"bytes":10,"objects":3,"reason":"given up"}
+"#;
+    let next = OVERTAKEN.replace(
+        "\"collection\":4,\"start_ns\":",
+        "\"collection\":4,\"start_ns\":9",
+    );
+    let process = process_of(&(String::from(OVERTAKEN) + given_up + &next));
+    let cycles = cycles_of(&process);
+    assert_eq!(cycles.len(), 2, "the next one has the same number");
+    assert_eq!(cycles[0], (0, 9_000_000, 1, 3, Some("given up")));
+    assert_eq!((cycles[1].3, cycles[1].4), (3, None));
+    // An end of which the beginning is missing is passed over.
+    assert_eq!(cycles_of(&process_of(given_up)), []);
+}
+
+#[test]
+fn what_is_done_in_idle_time_is_remembered() {
+    let end = |reason: &str| {
+        format!(
+            "{{\"event\":\"end\",\"pid\":1,\"collection\":1,\"start_ns\":70,\"duration_ns\":9,\"reason\":\"{reason}\"}}\n"
+        )
+    };
+    let log = line("give-back", 0, 5, 3, 4096)
+        + &end("enough was allocated")
+        + &end("nothing was allocated for a while")
+        + &end("nothing had been allocated for a while")
+        + &end("little is allocated any more");
+    let idle: Vec<_> = process_of(&log)
+        .idle()
+        .iter()
+        .map(|it| (it.at, it.given_back))
+        .collect();
+    assert_eq!(idle, [(5, Some(4096)), (70, None), (70, None), (70, None)]);
+}

@@ -1,6 +1,7 @@
 //! What the program's calls for memory do for idle time: they wake the watcher, look whether they become rare, and collect what the
 //! watcher may not.
 
+use gleaner_base::events::reasons::{HAD_BEEN_IDLE, LITTLE_ALLOCATED};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 
@@ -48,8 +49,8 @@ fn note_while_asked(heap: &mut Heap, inner: bool) -> Option<Why> {
 pub fn collect_because(why: Why) {
     collect::collect(Order {
         reason: match why {
-            Why::CallsBecameRare => "little is allocated any more",
-            Why::WasIdle => "nothing had been allocated for a while",
+            Why::CallsBecameRare => LITTLE_ALLOCATED,
+            Why::WasIdle => HAD_BEEN_IDLE,
         },
         unless_past: None,
         release_all: false,

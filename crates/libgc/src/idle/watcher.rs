@@ -8,6 +8,7 @@ use core::ffi::c_void;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use gleaner_base::events::reasons::NOTHING_ALLOCATED;
 use gleaner_os::threads::{self, Placement, Role, Thread};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::decide::idle::{Next, Watch};
@@ -87,7 +88,7 @@ fn look(heap: Started, watch: &mut Watch) -> Next {
         WATCH.begin_to_rest();
     }
     locked.unlock();
-    if collects && collect::collect_beside("nothing was allocated for a while") {
+    if collects && collect::collect_beside(NOTHING_ALLOCATED) {
         go_on(heap, watch);
     }
     next

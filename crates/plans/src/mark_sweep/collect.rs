@@ -7,8 +7,10 @@
 //! bound by their own contract.
 
 use gleaner_base::contexts::WorldStopped;
+use gleaner_base::events::reasons::ABANDONED;
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::goals::Stop;
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
 use gleaner_os::{clock, threads};
@@ -132,7 +134,7 @@ impl Heap {
         (request, started): (&Request<'_>, u64),
         client: &dyn Client,
     ) -> Outcome {
-        if let Some(refused) = self.refuses(world, request, client) {
+        if let Some(refused) = self.refuses(record, world, request, client) {
             return refused;
         }
         client.moment(self, Moment::MarkStart);
@@ -152,6 +154,9 @@ impl Heap {
             heap.mark(record, request.workers, deadline)
         });
         if marked.is_all && (client.wants_to_stop(self) || self.stacks_were_hidden) {
+            if extent.keeps_marks() {
+                self.record_end(record, &cycle, ABANDONED);
+            }
             return Outcome::Abandoned;
         }
         let is_decided = marked.is_all;
@@ -180,6 +185,7 @@ impl Heap {
     /// Why the stop ends before anything was done, if it does.
     fn refuses(
         &mut self,
+        record: &mut Record,
         world: &WorldStopped<'_>,
         request: &Request<'_>,
         client: &dyn Client,
@@ -198,7 +204,7 @@ impl Heap {
         }
         if self.has_hidden_stacks() {
             // Before free cells are taken from their lists: no collection would return them.
-            self.give_up_cycle();
+            self.give_up_cycle_in_stop(record, ABANDONED);
             return Some(Outcome::Abandoned);
         }
         None
@@ -226,6 +232,7 @@ impl Heap {
         }
         self.extent = extent;
         self.generations.note_scanned(extent, &cycle, bytes);
+        self.record_marked(record, &cycle, extent);
         self.ended_cycle = cycle;
         self.collections += 1;
         self.turns += 1;
@@ -240,6 +247,7 @@ impl Heap {
         let world = record.step(Phase::StopWorld, |event| {
             let signal = self.settings.suspend_signal;
             event.objects = self.mutators.count() as u64;
+            event.goal_ns = self.stop_goal_ns();
             if !client.waits_for_threads() {
                 // SAFETY: who has the heap to change holds the allocator lock, until after `resume`.
                 return unsafe { signal::try_stop_world(self.world, &self.mutators, signal) };
@@ -627,7 +635,12 @@ impl Heap {
         self.totals.stopped_ns += stopped;
         self.totals.stops += 1;
         self.totals.longest_stop_ns = self.totals.longest_stop_ns.max(stopped);
-        let stopping = record.duration(Phase::StopWorld);
+        let mut stop = Stop::default();
+        for event in record.events() {
+            stop.add(event.phase, event.duration_ns, event.goal_ns, event.reason);
+        }
+        self.totals.goals.note(&stop, stopped);
+        let stopping = stop.stopping_ns();
         self.totals.stopping_ns += stopping;
         self.totals.longest_stopping_ns = self.totals.longest_stopping_ns.max(stopping);
         self.totals.collecting_ns += all;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use gleaner_base::events::Phase;
+use gleaner_base::events::reasons::{DISABLED, IN_TIME, MARKED, OVERTAKEN};
 use gleaner_base::faults::{FaultPoint, arm};
 use gleaner_base::options::MarkGenerations;
 use gleaner_mem::Address;
@@ -20,7 +21,6 @@ use gleaner_os::threads::ThreadId;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::decide::extent::Extent;
 use gleaner_plans::mark_sweep::decide::heap_size::LEAST_GROWTH;
-use gleaner_plans::mark_sweep::decide::pacer::IN_TIME;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, UNCOLLECTABLE, descriptor};
 use gleaner_spaces::mark_sweep::scan::Entry;
@@ -94,6 +94,12 @@ impl Begun {
         self.bench.heap.extent
     }
 
+    /// Why cycles ended, as far as the last events tell, and after how many steps.
+    fn ended(&self) -> Vec<(&'static str, u64)> {
+        let ends = self.bench.events(Phase::CycleEnd);
+        ends.iter().map(|end| (end.reason, end.objects)).collect()
+    }
+
     fn all_live(&self) -> bool {
         (0..OBJECTS).all(|number| self.bench.is_marked(self.object(number)))
     }
@@ -144,12 +150,21 @@ fn a_cycle_takes_steps_and_ends_in_a_short_stop() {
     // In the stop only what roots refer to was marked.
     assert!(begun.bench.is_marked(begun.object(OBJECTS - 1)));
     assert!(!begun.bench.is_marked(begun.object(0)));
-    assert!(begun.mark() > 2);
+    let steps = begun.mark();
+    assert!(steps > 2);
     assert!(begun.bench.is_marked(begun.object(0)));
     let Extent::Stepped(_) = begun.end() else {
         panic!("{:?}", begun.bench.heap.extent)
     };
     assert!(begun.all_live());
+    // The log tells of it, of the threads that waited for steps, and how long stops may be.
+    assert_eq!(begun.ended().last(), Some(&(MARKED, steps as u64)));
+    let own = gleaner_os::threads::current_tid().0 as u32;
+    let stepped = begun.bench.events(Phase::MarkStep);
+    assert!(!stepped.is_empty() && stepped.iter().all(|it| it.thread == own));
+    let limit = begun.bench.heap.settings.time_limit_ns.unwrap();
+    let stopped = begun.bench.events(Phase::StopWorld);
+    assert!(!stopped.is_empty() && stopped.iter().all(|stop| stop.goal_ns == limit));
     let marks = begun.bench.events(Phase::Mark);
     let last = marks.last().unwrap().bytes;
     assert!(
@@ -263,6 +278,7 @@ fn large_objects_that_are_freed_go_where_a_cycle_is_given_up() {
     }
     assert!(begun.bench.heap.space.used_bytes() > used + 20 * 100_000);
     begun.bench.heap.give_up_cycle();
+    assert_eq!(begun.ended().last(), Some(&(DISABLED, 0)));
     let now = begun.bench.heap.space.used_bytes();
     assert!(
         now <= used + (64 << 10),
@@ -445,6 +461,7 @@ fn everything_asked_for_is_not_put_off() {
     begun.bench.collect();
     let left = begun.bench.heap.space.census.objects;
     assert!(left < 100, "{left} objects are left");
+    assert_eq!(begun.ended().last().unwrap().0, "everything: asked for");
     begun.bench.verify_collected();
 }
 
@@ -483,6 +500,8 @@ fn one_that_cannot_keep_pace_ends_in_the_stop() {
     let peak = begun.bench.heap.totals.peak_capacity;
     assert!(peak > before && peak < 8 * before, "{peak} from {before}");
     assert_eq!(begun.bench.heap.totals.cycles_cut_short, 1);
+    assert_eq!(begun.ended().last(), Some(&(OVERTAKEN, 0)));
+    assert!(begun.bench.heap.totals.goals.overtaken > 0);
     assert!(begun.bench.was_stepped() && begun.all_live());
 }
 
@@ -842,6 +861,13 @@ fn without_a_limit_there_are_no_steps() {
     assert_eq!(begun.bench.begin(), Outcome::Done);
     begun.end();
     assert!(begun.bench.kept_marks() && begun.all_live());
+    let goal = |begun: &Begun| begun.bench.events(Phase::StopWorld).last().unwrap().goal_ns;
+    assert_eq!(goal(&begun), 0);
+    // Nor is there a goal where nothing is put off.
+    begun.bench.heap.settings.time_limit_ns = Some(7);
+    begun.bench.heap.mode = MarkGenerations::Sticky;
+    begun.end();
+    assert_eq!(goal(&begun), 0);
 }
 
 /// A program that does nothing but collect spends its time in that, so that a trial begins; whether that pays is a matter of

@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-use gleaner_base::events::{PROCESSOR_LOST, Phase};
+use gleaner_base::events::Phase;
+use gleaner_base::events::reasons::PROCESSOR_LOST;
 use gleaner_base::faults::{FaultPoint, arm, left};
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::collect::Outcome;

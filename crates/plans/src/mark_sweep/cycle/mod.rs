@@ -28,6 +28,7 @@
 //! All of it runs under the allocator lock. Steps run on the thread that allocates and on helpers, while the world
 //! runs.
 
+mod end;
 mod pacing;
 mod state;
 mod steps;

@@ -28,6 +28,10 @@ pub struct Cycle {
     pub(super) allowance: usize,
     /// Bytes that its steps have scanned, and in how many nanoseconds.
     pub(super) stepped: (usize, u64),
+    /// How many steps these were.
+    pub(super) steps: u64,
+    /// When it began, by the monotonic clock.
+    pub(super) began_ns: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,6 +78,8 @@ impl Cycle {
             scanned: 0,
             allowance: 0,
             stepped: (0, 0),
+            steps: 0,
+            began_ns: 0,
         }
     }
 

@@ -1,21 +1,27 @@
 //! What a heap does in the steps of a cycle.
 
-use gleaner_base::events::{Event, PROCESSOR_LOST, Phase};
+use gleaner_base::events::reasons::{IN_TIME, LATE, PROCESSOR_LOST};
+use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::MarkGenerations;
-use gleaner_os::clock;
 use gleaner_os::written::PAGE_BYTES;
+use gleaner_os::{clock, threads};
 use gleaner_spaces::mark_sweep::Stage;
 use gleaner_spaces::mark_sweep::scan::MarkMode;
 
 use super::state::{Cycle, Ended, STRESS_STEP_NS, State};
 use crate::mark_sweep::decide::cycle::{self, Marking, Measurements, Progress, Spent};
 use crate::mark_sweep::decide::extent::Extent;
-use crate::mark_sweep::decide::pacer::{IN_TIME, LATE};
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::request::{Request, Wish};
 use crate::shared::record::Record;
 
 impl Heap {
+    /// How long a stop may take if marking can be put off, in nanoseconds; 0 where nothing bounds it.
+    pub(crate) fn stop_goal_ns(&self) -> u64 {
+        let limit = self.settings.time_limit_ns.filter(|_| self.makes_steps());
+        limit.unwrap_or(0)
+    }
+
     /// Whether collections may be marked in steps.
     pub(super) fn makes_steps(&self) -> bool {
         let steps = matches!(
@@ -171,6 +177,11 @@ impl Heap {
                 true => before.stepped,
                 false => (0, 0),
             },
+            steps: if goes_on { before.steps } else { 0 },
+            began_ns: match goes_on {
+                true => before.began_ns,
+                false => clock::monotonic_ns(),
+            },
         };
         self.turns += 1;
         self.totals.cycles += u64::from(!goes_on);
@@ -223,6 +234,7 @@ impl Heap {
         let spent = record.step(Phase::MarkStep, |event| {
             let spent = self.mark_beside(quantum, workers, event);
             event.lost_ns = cycle::lost_ns(&spent);
+            event.thread = threads::current_tid().0 as u32;
             if cycle::lost_processor(&spent) {
                 event.reason = PROCESSOR_LOST;
             }
@@ -231,6 +243,7 @@ impl Heap {
         let took = record.duration(Phase::MarkStep);
         let lost = cycle::lost_ns(&spent);
         self.cycle.stepped.1 += took.saturating_sub(lost);
+        self.cycle.steps += 1;
         self.totals.steps += 1;
         self.totals.steps_lost += u64::from(cycle::lost_processor(&spent));
         self.totals.lost_ns += lost;
@@ -280,17 +293,5 @@ impl Heap {
         self.cycle.progress.scanned += outcome.scanned_bytes;
         self.cycle.stepped.0 += outcome.scanned_bytes;
         spent
-    }
-
-    /// Gives up the cycle that is under way, where collections were forbidden meanwhile: objects that are freed would wait
-    /// for its end. Those that do go now.
-    pub fn give_up_cycle(&mut self) {
-        if core::mem::take(&mut self.cycle).is_under_way() {
-            self.engine.forget_grey(&self.context);
-            self.space.marked_in_steps = false;
-            self.generations.marks_hold = false;
-            self.space.free_waiting();
-            self.pacing.look_at = 0;
-        }
     }
 }

@@ -20,6 +20,8 @@
 //!
 //! A pure object: it reads no clock and no heap, so tests give it whole programs (`crates/plans/tests/pacing`).
 
+use gleaner_base::events::reasons::IN_TIME;
+
 use super::cycle::Progress;
 use super::heap_size::LEAST_GROWTH;
 
@@ -48,11 +50,6 @@ pub const LEAST_WAIT: usize = 32 << 10;
 const USUAL_RATE: f64 = 1.0;
 /// A measurement of fewer bytes says nothing.
 const WORTH_MEASURING: usize = 256 << 10;
-
-/// Why a cycle begins.
-pub const IN_TIME: &str = "so that marking in steps ends before memory is used up";
-/// What is said of a cycle that begins too late for that, since it was asked for, or was not foreseen.
-pub const LATE: &str = "memory is used up before marking in steps ends";
 
 /// What can still be allocated, and what bounds it. Bytes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -88,7 +88,10 @@ impl Heap {
             Ended::None => {}
             Ended::Early if extent.keeps_marks() => self.totals.cycles_cut_short += 1,
             _ if extent.keeps_marks() => {}
-            _ => self.engine.forget_grey(&self.context),
+            _ => {
+                self.engine.forget_grey(&self.context);
+                self.record_end(record, &cycle, extent.reason());
+            }
         }
         (extent, marking, cycle)
     }

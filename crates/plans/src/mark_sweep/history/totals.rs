@@ -1,5 +1,7 @@
 //! What is counted of all collections.
 
+use gleaner_base::goals::Goals;
+
 use crate::mark_sweep::decide::balance::Rates;
 
 /// Sums over the life of a heap. Times in nanoseconds.
@@ -25,6 +27,8 @@ pub struct Totals {
     pub stopping_ns: u64,
     /// The longest such wait.
     pub longest_stopping_ns: u64,
+    /// Stops that were to be no longer than the time limit.
+    pub goals: Goals,
     /// Time from the start to the end of collections.
     pub collecting_ns: u64,
     /// Time in marking.

@@ -1,5 +1,6 @@
 //! How a heap looks whether the program is idle, and gives memory back.
 
+use gleaner_base::events::reasons::{LITTLE_ALLOCATED, NOTHING_ALLOCATED};
 use gleaner_base::events::{Event, Phase};
 use gleaner_os::clock;
 use gleaner_os::pressure::Pressure;
@@ -9,9 +10,6 @@ use crate::mark_sweep::decide::heap_size;
 use crate::mark_sweep::decide::idle::{LEAST_WORTH, Look, Next, Watch};
 use crate::mark_sweep::decide::idle_collection::Prospect;
 use crate::mark_sweep::heap::Heap;
-
-const NOTHING_ALLOCATED: &str = "nothing was allocated for a while";
-const LITTLE_ALLOCATED: &str = "little is allocated any more";
 
 impl Heap {
     /// For a thread that watches the program: looks whether it is idle, and gives a piece of the unused memory back if so. What
