@@ -3,6 +3,7 @@
 //! The log is read as a stream; what is kept grows with the number of collections. The page is written when everything
 //! is known, so that nothing is written where there is nothing to show.
 
+mod cycles;
 mod found;
 mod page;
 mod plots;

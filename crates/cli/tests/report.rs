@@ -1,5 +1,7 @@
 //! `gleaner report`: what the page and the summary say of a log, and logs that are none.
 
+#[path = "report/cycles.rs"]
+mod cycles;
 #[allow(dead_code)]
 mod support;
 
@@ -102,10 +104,12 @@ fn the_page_shows_each_process_that_collected_the_largest_first() {
     let expected = format!(
         "process 8: 1 collection in 10.0 ms\n\
          \x20 stops  1, 10.0 ms in all (99.9 %); median 10.0 ms, 99 of 100 within 10.0 ms, longest 10.0 ms\n\
+         \x20 wait   1.00 ms until all threads had stopped, longest 1.00 ms\n\
          \x20 live   100 MiB after the last collection, 100 MiB at the peak\n\
          \x20 heap   200 MiB at the end, 200 MiB at the peak\n\
          process 7: 2 collections in 1.00 s\n\
          \x20 stops  2, 20.0 ms in all (2.0 %); median 10.0 ms, 99 of 100 within 10.0 ms, longest 10.0 ms\n\
+         \x20 wait   2.00 ms until all threads had stopped, longest 1.00 ms\n\
          \x20 live   3.00 MiB after the last collection, 3.00 MiB at the peak\n\
          \x20 heap   6.00 MiB at the end, 6.00 MiB at the peak\n\
          1 process that did not collect\n\
@@ -188,6 +192,7 @@ fn steps_are_shown_apart() {
             "Steps of marking beside the program",
             "<span class=\"key step\"></span>in steps of marking",
             "Beside it, 2 steps of marking took 500 µs, the longest 300 µs",
+            "<h3>Cycles of marking in steps</h3>\n<p>1 cycle lasted 4.30 ms from first to last stop",
             "<td class=\"words\">mark-step</td><td>2</td><td>500 µs</td><td>0 ns</td>",
         ],
     );

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use gleaner_eventlog::{Head, PhaseTotal, Process, Spread, is_known};
 
+use super::cycles;
 use super::found::{Found, Named};
 use super::plots::{self, Row};
 use super::summary::Summary;
@@ -169,6 +170,14 @@ fn key_of_steps(process: &Process, text: &str) -> String {
     }
 }
 
+/// What bands stand for, where there are some.
+fn key_of_cycles(summary: &Summary) -> String {
+    match summary.cycles.count {
+        0 => String::new(),
+        _ => key("cycle", "a cycle of marking in steps"),
+    }
+}
+
 fn section(
     html: &mut String,
     index: usize,
@@ -187,11 +196,15 @@ fn section(
     for advice in process.advice().lines() {
         let _ = writeln!(html, "<p class=\"advice\">{}</p>", long_escaped(advice));
     }
+    for advice in summary.missed.lines() {
+        let _ = writeln!(html, "<p class=\"advice\">{}</p>", long_escaped(advice));
+    }
     sizes(html, process, summary)?;
     if process.spans().is_empty() {
         *html += "<p>Events in which the program was stopped are not in the log, so there is nothing to show of pauses.</p>\n";
     } else {
         pauses(html, process, summary)?;
+        cycles_of(html, process);
         utilisation(html, process, summary)?;
     }
     phases(html, process)?;
@@ -242,23 +255,33 @@ fn sizes(html: &mut String, process: &Process, summary: &Summary) -> Result<(), 
     if process.capacity().is_empty() && process.live().is_empty() {
         return Ok(());
     }
-    let caption = key("heap", &format!("size of the {}", summary.heap_name()))
-        + &key("live", "what lived after each collection");
+    let mut caption = key("heap", &format!("size of the {}", summary.heap_name()))
+        + &key("live", "what lived after each collection")
+        + &key_of_cycles(summary);
+    if !process.idle().is_empty() {
+        let text =
+            "idle time: a triangle where memory was given back, a cross where a collection ran";
+        caption += &key("idle", text);
+    }
     figure(html, "Heap and live size", &plots::heap(process)?, &caption);
     Ok(())
 }
 
 fn pauses(html: &mut String, process: &Process, summary: &Summary) -> Result<(), Failure> {
-    let caption = key(
+    let mut caption = key(
         "stop",
         "a stop: all threads wait, for as long as the bar is high",
     );
+    if summary.stopping.total() > 0 {
+        caption += &key("stopping", "of it, until all threads had stopped");
+    }
+    caption += &key_of_cycles(summary);
     figure(html, "Stops", &plots::timeline(process, false)?, &caption);
     if summary.steps.count() > 0 {
         let caption = key(
             "step",
             "a step: the thread that allocates marks a little, the others run",
-        );
+        ) + &key_of_cycles(summary);
         figure(
             html,
             "Steps of marking beside the program",
@@ -286,6 +309,9 @@ fn pauses(html: &mut String, process: &Process, summary: &Summary) -> Result<(),
         ]
     };
     let mut rows = vec![row("stops", &summary.stops)];
+    if summary.stopping.total() > 0 {
+        rows.push(row("until all threads had stopped", &summary.stopping));
+    }
     if summary.steps.count() > 0 {
         rows.push(row("steps", &summary.steps));
     }
@@ -303,6 +329,19 @@ fn pauses(html: &mut String, process: &Process, summary: &Summary) -> Result<(),
         &rows,
     );
     Ok(())
+}
+
+/// The cycles of marking in steps, if there are some.
+fn cycles_of(html: &mut String, process: &Process) {
+    if process.cycles().is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        html,
+        "<h3>Cycles of marking in steps</h3>\n<p>{}</p>",
+        cycles::caption(process)
+    );
+    *html += &table(&cycles::HEADINGS, cycles::WORDS, &cycles::rows(process));
 }
 
 fn utilisation(html: &mut String, process: &Process, summary: &Summary) -> Result<(), Failure> {
@@ -341,10 +380,10 @@ fn parts_of(name: &str, total: &PhaseTotal) -> [u64; 3] {
 }
 
 fn phases(html: &mut String, process: &Process) -> Result<(), Failure> {
-    // The event at the end of a collection is about all of it.
+    // The events at the end of a collection, or of a cycle, are about all of it.
     let mut all: Vec<_> = process
         .phases()
-        .filter(|(name, _)| *name != "end")
+        .filter(|(name, _)| !["end", "cycle-end"].contains(name))
         .collect();
     all.sort_by_key(|(_, total)| std::cmp::Reverse(total.all_ns));
     let bars: Vec<Row> = all

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use gleaner_eventlog::{Process, Span, Spread};
+use gleaner_eventlog::{Cycle, Process, Span, Spread};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -37,8 +37,10 @@ pub(super) enum Ink {
     Heap,
     Live,
     Stop,
+    Stopping,
     Step,
     Beside,
+    Idle,
 }
 
 impl Ink {
@@ -50,8 +52,10 @@ impl Ink {
             Ink::Heap => RGBColor(153, 153, 170),
             Ink::Live => RGBColor(0, 114, 178),
             Ink::Stop => RGBColor(213, 94, 0),
+            Ink::Stopping => RGBColor(230, 159, 0),
             Ink::Step => RGBColor(0, 158, 115),
             Ink::Beside => RGBColor(170, 187, 204),
+            Ink::Idle => RGBColor(204, 121, 167),
         }
     }
 
@@ -164,7 +168,48 @@ fn stairs(points: &[(f64, f64)], end: f64) -> Vec<(f64, f64)> {
     line
 }
 
-/// How large the heap was, and how much of it lived, over time.
+/// When cycles of marking in steps were under way, in the order of time. Those that the picture cannot show apart are one.
+fn bands(process: &Process, clock: &Clock) -> Vec<(f64, f64)> {
+    let narrowest = clock.end / COLUMNS as f64;
+    let of = |cycle: &Cycle| {
+        let start = clock.at(cycle.start);
+        (start, clock.at(cycle.end).max(start + narrowest))
+    };
+    let mut all: Vec<_> = process.cycles().iter().map(of).collect();
+    all.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut bands: Vec<(f64, f64)> = Vec::new();
+    for (start, end) in all {
+        match bands.last_mut() {
+            Some(last) if start <= last.1 + narrowest => last.1 = last.1.max(end),
+            _ => bands.push((start, end)),
+        }
+    }
+    bands
+}
+
+/// Bands from the bottom to `top`.
+fn drawn_bands(
+    process: &Process,
+    clock: &Clock,
+    top: f64,
+) -> impl Iterator<Item = Rectangle<(f64, f64)>> {
+    let ink = Ink::Step.colour().mix(0.2).filled();
+    let bands = bands(process, clock).into_iter();
+    bands.map(move |(start, end)| Rectangle::new([(start, 0.0), (end, top)], ink))
+}
+
+/// When something was done in idle time, once for each column: memory was given back, or a collection ran.
+fn moments_of_idle_time(process: &Process, clock: &Clock, is_collection: bool) -> Vec<f64> {
+    let chosen = process.idle().iter();
+    let chosen = chosen.filter(|action| action.given_back.is_none() == is_collection);
+    let mut moments: Vec<f64> = chosen.map(|action| clock.at(action.at)).collect();
+    moments.sort_by(f64::total_cmp);
+    let column = |at: f64| (at / clock.end * COLUMNS as f64) as usize;
+    moments.dedup_by_key(|at| column(*at));
+    moments
+}
+
+/// How large the heap was, and how much of it lived, over time; with bands of cycles and marks of idle time.
 pub(super) fn heap(process: &Process) -> Result<String, Failure> {
     let clock = Clock::of(process);
     let both = process.capacity().iter().chain(process.live());
@@ -192,6 +237,7 @@ pub(super) fn heap(process: &Process) -> Result<String, Failure> {
             |x: &f64| tick(*x),
             |y: &f64| tick(*y)
         );
+        chart.draw_series(drawn_bands(process, &clock, top))?;
         let filled = AreaSeries::new(capacity.iter().copied(), 0.0, Ink::Heap.colour().mix(0.25));
         chart.draw_series(filled.border_style(Ink::Heap.line()))?;
         chart.draw_series(LineSeries::new(live.iter().copied(), Ink::Live.line()))?;
@@ -199,11 +245,20 @@ pub(super) fn heap(process: &Process) -> Result<String, Failure> {
             let dot = |at: &(f64, f64)| Circle::new(*at, 5, Ink::Live.colour().filled());
             chart.draw_series(live.iter().map(dot))?;
         }
+        // One often follows the other at once.
+        let given_back = moments_of_idle_time(process, &clock, false);
+        let triangle =
+            |at: &f64| TriangleMarker::new((*at, top * 0.96), 12, Ink::Idle.colour().filled());
+        chart.draw_series(given_back.iter().map(triangle))?;
+        let collections = moments_of_idle_time(process, &clock, true);
+        let cross = |at: &f64| Cross::new((*at, top * 0.88), 10, Ink::Idle.line());
+        chart.draw_series(collections.iter().map(cross))?;
         Ok(())
     })
 }
 
-/// Each stop, or each step, as a bar at its moment that is as high as it is long.
+/// Each stop, or each step, as a bar at its moment that is as high as it is long, before bands of cycles. The lower part of
+/// a stop is the time until all threads had stopped.
 pub(super) fn timeline(process: &Process, of_steps: bool) -> Result<String, Failure> {
     let clock = Clock::of(process);
     let chosen: Vec<Span> = longest_of_columns(process, of_steps, &clock);
@@ -221,12 +276,17 @@ pub(super) fn timeline(process: &Process, of_steps: bool) -> Result<String, Fail
             |x: &f64| tick(*x),
             |y: &f64| tick(*y)
         );
-        chart.draw_series(chosen.iter().map(|span| {
+        chart.draw_series(drawn_bands(process, &clock, top))?;
+        let bar = |span: &Span, took: u64, ink: Ink| {
             let (start, end) = (clock.at(span.start), clock.at(span.end));
-            let height = span.duration() as f64 / unit.size;
+            let height = took as f64 / unit.size;
             let corners = [(start, 0.0), (end.max(start + narrowest), height)];
             Rectangle::new(corners, ink.colour().filled())
-        }))?;
+        };
+        chart.draw_series(chosen.iter().map(|span| bar(span, span.duration(), ink)))?;
+        let stopping = chosen.iter().filter(|span| span.stopping > 0);
+        let until_stopped = |span: &Span| span.stopping.min(span.duration());
+        chart.draw_series(stopping.map(|span| bar(span, until_stopped(span), Ink::Stopping)))?;
         Ok(())
     })
 }
@@ -447,6 +507,103 @@ mod tests {
         assert!(chosen.len() <= COLUMNS + 1, "{}", chosen.len());
         let longest = chosen.iter().max_by_key(|span| span.duration());
         assert_eq!(longest.map(|span| span.collection), Some(77_778));
+    }
+
+    fn process(lines: &[String]) -> Process {
+        let mut process = Process::default();
+        for line in lines {
+            process.add(&serde_json::from_str(line).unwrap());
+        }
+        process
+    }
+
+    /// A step of a cycle.
+    fn step(collection: u64, start: u64) -> String {
+        format!(
+            "{{\"event\":\"mark-step\",\"pid\":1,\"collection\":{collection},\"start_ns\":{start},\"duration_ns\":10}}"
+        )
+    }
+
+    #[test]
+    fn cycles_are_bands_and_close_ones_are_one_band() {
+        let log = [
+            step(1, 0),
+            step(1, 100_000),
+            step(2, 100_050),
+            step(2, 200_000),
+            step(3, 600_000),
+            step(4, 999_990),
+        ];
+        let process = process(&log);
+        let clock = Clock::of(&process);
+        let ns = |at: f64| (at * clock.unit.size).round() as u64;
+        let bands: Vec<_> = bands(&process, &clock)
+            .into_iter()
+            .map(|(start, end)| (ns(start), ns(end)))
+            .collect();
+        // A thousandth of the run is the narrowest, and the narrowest that is left between two.
+        assert_eq!(
+            bands,
+            [(0, 200_010), (600_000, 601_000), (999_990, 1_000_990)]
+        );
+        let many: Vec<_> = (0..50_000)
+            .map(|number| step(number + 1, number * 20))
+            .collect();
+        let process = self::process(&many);
+        assert_eq!(super::bands(&process, &Clock::of(&process)).len(), 1);
+        let plot = timeline(&process, true).unwrap();
+        assert!(plot.contains("opacity=\"0.2\" fill=\"#009E73\""), "no band");
+    }
+
+    #[test]
+    fn the_time_to_stop_is_the_lower_part_of_a_stop() {
+        let event = |name: &str, start: u64, took: u64| {
+            format!(
+                "{{\"event\":\"{name}\",\"pid\":1,\"collection\":1,\"start_ns\":{start},\"duration_ns\":{took}}}"
+            )
+        };
+        let stop = [event("stop-world", 0, 30), event("resume-world", 90, 10)];
+        let plot = timeline(&process(&stop), false).unwrap();
+        assert!(plot.contains("fill=\"#E69F00\"") && plot.contains("fill=\"#D55E00\""));
+        let at_once = [event("stop-world", 0, 0), event("resume-world", 90, 10)];
+        let plot = timeline(&process(&at_once), false).unwrap();
+        assert!(!plot.contains("#E69F00") && plot.contains("fill=\"#D55E00\""));
+    }
+
+    #[test]
+    fn idle_time_is_marked_once_for_each_column() {
+        let given_back = |start: u64| {
+            format!("{{\"event\":\"give-back\",\"pid\":1,\"start_ns\":{start},\"bytes\":4096}}")
+        };
+        let collected = "{\"event\":\"end\",\"pid\":1,\"collection\":1,\"start_ns\":1000000,\"bytes\":4096,\
+                         \"reason\":\"nothing was allocated for a while\"}";
+        let log = [
+            given_back(0),
+            given_back(10),
+            given_back(500_000),
+            collected.into(),
+        ];
+        let process = process(&log);
+        let clock = Clock::of(&process);
+        assert_eq!(moments_of_idle_time(&process, &clock, false).len(), 2);
+        assert_eq!(moments_of_idle_time(&process, &clock, true).len(), 1);
+        let plot = heap(&process).unwrap();
+        assert_eq!(
+            plot.matches("<polygon").count(),
+            2 + plot_without_idle_time().1
+        );
+        assert!(
+            plot.contains("stroke=\"#CC79A7\"") && !plot_without_idle_time().0.contains("#CC79A7")
+        );
+    }
+
+    /// The plot of a heap of which nothing is known but what lived once, and how many polygons it has.
+    fn plot_without_idle_time() -> (String, usize) {
+        let line =
+            "{\"event\":\"end\",\"pid\":1,\"collection\":1,\"start_ns\":1000000,\"bytes\":4096}";
+        let plot = heap(&process(&[line.into()])).unwrap();
+        let polygons = plot.matches("<polygon").count();
+        (plot, polygons)
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use gleaner_eventlog::{Process, Spread, Utilisation};
 
+use super::cycles::Together;
 use super::found::{Found, Named, peak};
-use crate::words::{counted, percent, processes, size, time};
+use crate::words::{counted, percent, processes, size, time, wrapped};
 
 /// Processes that the terminal shows.
 const MOST_ON_TERMINAL: usize = 3;
@@ -18,6 +19,9 @@ pub(super) struct Summary {
     pub(super) run: u64,
     pub(super) stops: Spread,
     pub(super) steps: Spread,
+    /// Until all threads had stopped, of each stop.
+    pub(super) stopping: Spread,
+    pub(super) cycles: Together,
     /// Nanoseconds of all stops.
     pub(super) stopped: u64,
     /// Of the heap at the end and at the most; nothing if the log does not tell.
@@ -26,7 +30,51 @@ pub(super) struct Summary {
     pub(super) live: Option<(u64, u64)>,
     /// How many snapshots were written, and for how long the program waited for them, which no other number has.
     snapshots: (u64, u64),
+    idle: Idle,
+    /// What to say of goals that were missed, a line for each.
+    pub(super) missed: String,
     moves: bool,
+}
+
+/// What was done in idle time.
+#[derive(Default)]
+struct Idle {
+    /// Times in which memory was given back.
+    given_back: u64,
+    bytes: u64,
+    collections: u64,
+}
+
+impl Idle {
+    fn of(process: &Process) -> Idle {
+        let mut idle = Idle::default();
+        for action in process.idle() {
+            match action.given_back {
+                Some(bytes) => {
+                    idle.given_back += 1;
+                    idle.bytes = idle.bytes.saturating_add(bytes);
+                }
+                None => idle.collections += 1,
+            }
+        }
+        idle
+    }
+
+    /// In a few words; nothing if nothing was done.
+    fn words(&self) -> Option<String> {
+        let given_back = format!(
+            "{} given back in {}",
+            size(self.bytes),
+            counted(self.given_back, "idle time")
+        );
+        let collections = counted(self.collections, "idle collection");
+        match (self.given_back, self.collections) {
+            (0, 0) => None,
+            (_, 0) => Some(given_back),
+            (0, _) => Some(collections),
+            (_, _) => Some(format!("{given_back}, {collections}")),
+        }
+    }
 }
 
 impl Summary {
@@ -41,9 +89,13 @@ impl Summary {
             stopped: Utilisation::new(stops.map(|span| (span.start, span.end))).paused(),
             stops: process.spread(false),
             steps: process.spread(true),
+            stopping: process.stopping(),
+            cycles: Together::of(process),
             heap: last_and_peak(process.capacity()),
             live: last_and_peak(process.live()),
             snapshots: process.snapshots(),
+            idle: Idle::of(process),
+            missed: process.missed(),
             moves: process.moves(),
         }
     }
@@ -79,6 +131,13 @@ impl Summary {
                 time(self.stopped),
                 time(self.stops.longest()),
             );
+            if self.stopping.total() > 0 {
+                let _ = write!(
+                    text,
+                    "Of that, {} passed until all threads had stopped. ",
+                    time(self.stopping.total())
+                );
+            }
         }
         if self.steps.count() > 0 {
             let _ = write!(
@@ -87,6 +146,14 @@ impl Summary {
                 counted(self.steps.count() as u64, "step"),
                 time(self.steps.total()),
                 time(self.steps.longest()),
+            );
+        }
+        if self.cycles.count > 0 {
+            let _ = write!(
+                text,
+                "{} of such steps lasted {}. ",
+                counted(self.cycles.count, "cycle"),
+                time(self.cycles.lasted)
             );
         }
         if let (count @ 1.., took) = self.snapshots {
@@ -109,10 +176,13 @@ impl Summary {
             let name = self.heap_name();
             let _ = write!(
                 text,
-                "The {name} had {} at the end and {} at the peak.",
+                "The {name} had {} at the end and {} at the peak. ",
                 size(end),
                 size(most)
             );
+        }
+        if let Some(words) = self.idle.words() {
+            let _ = write!(text, "While it was idle: {words}.");
         }
         text.trim_end().to_string()
     }
@@ -139,6 +209,24 @@ impl Summary {
         };
         spread("stops", &self.stops, percent(self.stopped, self.run));
         spread("steps", &self.steps, percent(self.steps.total(), self.run));
+        if self.stopping.total() > 0 {
+            let _ = writeln!(
+                text,
+                "  wait   {} until all threads had stopped, longest {}",
+                time(self.stopping.total()),
+                time(self.stopping.longest())
+            );
+        }
+        if self.cycles.count > 0 {
+            let _ = writeln!(
+                text,
+                "  cycles {}, {} from first to last stop ({}); {} overtaken by allocation",
+                self.cycles.count,
+                time(self.cycles.lasted),
+                percent(self.cycles.lasted, self.run),
+                self.cycles.overtaken
+            );
+        }
         if let (count @ 1.., took) = self.snapshots {
             let _ = writeln!(
                 text,
@@ -163,6 +251,12 @@ impl Summary {
                 size(end),
                 size(most)
             );
+        }
+        if let Some(words) = self.idle.words() {
+            let _ = writeln!(text, "  idle   {words}");
+        }
+        for sentences in self.missed.lines() {
+            text += &wrapped(sentences);
         }
         text
     }
@@ -210,7 +304,8 @@ mod tests {
         assert_eq!(
             summary.sentences(),
             "It ran for 100 ms as far as the log tells, and collected once. It was stopped for 2.0 % of that time: \
-             1 stop took 2.00 ms, the longest 2.00 ms. 1.00 MiB lived after the last collection, 1.00 MiB at the peak. \
+             1 stop took 2.00 ms, the longest 2.00 ms. Of that, 1.00 µs passed until all threads had stopped. \
+             1.00 MiB lived after the last collection, 1.00 MiB at the peak. \
              The heap had 4.00 MiB at the end and 4.00 MiB at the peak."
         );
         let lines = summary.lines("process 1");
@@ -220,7 +315,9 @@ mod tests {
             ),
             "{lines}"
         );
-        assert_eq!(lines.lines().count(), 4);
+        let wait = "\n  wait   1.00 µs until all threads had stopped, longest 1.00 µs\n";
+        assert!(lines.contains(wait), "{lines}");
+        assert_eq!(lines.lines().count(), 5);
     }
 
     #[test]
@@ -236,6 +333,50 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("1 step of marking took 6.00 µs"), "{text}");
+    }
+
+    #[test]
+    fn cycles_idle_time_and_missed_goals_are_said() {
+        let summary = Summary::of(&process(&[
+            r#"{"event":"stop-world","pid":1,"collection":1,"start_ns":0,"duration_ns":1000000,"goal_ns":5000000}"#,
+            r#"{"event":"roots","pid":1,"collection":1,"start_ns":1000000,"duration_ns":6000000}"#,
+            r#"{"event":"pace","pid":1,"collection":1,"start_ns":7000000,"bytes":5000}"#,
+            r#"{"event":"resume-world","pid":1,"collection":1,"start_ns":7000000,"duration_ns":1000000}"#,
+            r#"{"event":"mark-step","pid":1,"collection":1,"start_ns":9000000,"duration_ns":1000000}"#,
+            r#"{"event":"give-back","pid":1,"collection":1,"start_ns":20000000,"bytes":1048576}"#,
+            r#"{"event":"end","pid":1,"collection":1,"start_ns":40000000,"reason":"little is allocated any more"}"#,
+        ]));
+        let text = summary.sentences();
+        assert!(
+            text.contains("1 cycle of such steps lasted 10.0 ms. "),
+            "{text}"
+        );
+        let idle = "1.00 MiB given back in 1 idle time, 1 idle collection";
+        assert!(
+            text.ends_with(&format!("While it was idle: {idle}.")),
+            "{text}"
+        );
+        let lines = summary.lines("process 1");
+        let cycles =
+            "\n  cycles 1, 10.0 ms from first to last stop (25.0 %); 0 overtaken by allocation\n";
+        assert!(lines.contains(cycles), "{lines}");
+        assert!(lines.contains(&format!("\n  idle   {idle}\n")), "{lines}");
+        let missed = lines.split(idle).nth(1).unwrap();
+        assert!(
+            missed.starts_with("\n1 of 1 stops was longer than the goal of 5 ms. The longest took 8 ms, 6 ms of it to scan roots"),
+            "{missed}"
+        );
+        assert!(
+            missed.lines().all(|line| line.chars().count() <= 110),
+            "{missed}"
+        );
+        let quiet = Idle::default();
+        assert_eq!(quiet.words(), None);
+        let collected = Idle {
+            collections: 2,
+            ..quiet
+        };
+        assert_eq!(collected.words().as_deref(), Some("2 idle collections"));
     }
 
     #[test]
