@@ -157,7 +157,7 @@ static void the_end_of_the_process_is_told(void)
     int status = run_captured(ends_in_idle_time, text, sizeof text);
     CHECK_EQ(status, 0);
     CHECK(strstr(text, "  given back ") != NULL);
-    CHECK(strstr(text, " idle times, ") != NULL);
+    CHECK(strstr(text, " idle times: ") != NULL);
     FILE *log = fopen(log_name, "r");
     REQUIRE(log != NULL);
     while (fgets(line, sizeof line, log) != NULL)

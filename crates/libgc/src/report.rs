@@ -233,7 +233,7 @@ fn print_summary(heap: HeapView, advice: &str) {
     if totals.idle_times + totals.idle_collections > 0 {
         let _ = writeln!(
             text,
-            "  given back     {:>12.1} MiB in {} idle times, {} collections for that",
+            "  given back     {:>12.1} MiB; idle times: {}, collections for that: {}",
             mebibytes(totals.given_back),
             totals.idle_times,
             totals.idle_collections

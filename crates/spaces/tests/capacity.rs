@@ -7,6 +7,7 @@ use gleaner_mem::Address;
 use gleaner_spaces::mark_sweep::SweepMode;
 use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
+use gleaner_spaces::mark_sweep::reclaim::Ageing;
 use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::size_classes::class_of;
 use support::Space;
@@ -29,7 +30,7 @@ fn free_memory_goes_back_after_so_many_collections() {
             // The first one finds the object dead.
             let released = loop {
                 space.0.clear_marks(Waiting::TakenBack);
-                let released = space.0.reclaim(after).released_bytes;
+                let released = space.0.reclaim(Ageing::ReleaseAfter(after)).released_bytes;
                 if released > 0 || collections > 2 * usize::from(after) {
                     break released;
                 }
@@ -43,11 +44,35 @@ fn free_memory_goes_back_after_so_many_collections() {
             );
             space.0.clear_marks(Waiting::TakenBack);
             assert_eq!(
-                space.0.reclaim(after).released_bytes,
+                space.0.reclaim(Ageing::ReleaseAfter(after)).released_bytes,
                 0,
                 "it went back once"
             );
         }
+    }
+}
+
+/// Collections in idle time do not count.
+#[test]
+fn free_memory_becomes_no_older_where_it_stays() {
+    for large in [false, true] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        if large {
+            space.large(NORMAL, 3 * BLOCK);
+        } else {
+            space.0.allocate_small(NORMAL, 3).unwrap();
+        }
+        for ageing in [Ageing::ReleaseAfter(2), Ageing::Stays, Ageing::Stays] {
+            space.0.clear_marks(Waiting::TakenBack);
+            assert_eq!(space.0.reclaim(ageing).released_bytes, 0, "{ageing:?}");
+        }
+        let mut collections = 0;
+        while space.0.dirty_bytes() > 0 {
+            space.0.clear_marks(Waiting::TakenBack);
+            space.0.reclaim(Ageing::ReleaseAfter(2));
+            collections += 1;
+        }
+        assert_eq!(collections, 2, "large: {large}");
     }
 }
 

@@ -13,6 +13,7 @@ use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell, push_magaz
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
+use gleaner_spaces::mark_sweep::reclaim::Ageing;
 use gleaner_spaces::mark_sweep::scan::{FROM_STACK, MAX_PROCS, MarkContext, MarkMode};
 use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, class_of};
@@ -460,7 +461,7 @@ fn freeing_what_was_found_dead_before_blocks_are_reclaimed_hands_its_cell_out_on
     space.0.stage = Stage::Reclaiming;
     assert_eq!(space.0.free(cells[8]), Ok(0), "found dead");
     assert_eq!(space.0.free(lives), Ok(64), "it lives");
-    space.0.reclaim(0);
+    space.0.reclaim(Ageing::ReleaseAfter(0));
     space.0.stage = Stage::Between;
     space.verify();
     let mut handed_out = BTreeSet::new();

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use gleaner_mem::Address;
 use gleaner_spaces::mark_sweep::explicit_free::FreeError;
 use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor};
+use gleaner_spaces::mark_sweep::reclaim::Ageing;
 use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::size_classes::CELL_BYTES;
 use gleaner_spaces::mark_sweep::{FREE, MARKED, Stage, SweepMode, WHITE};
@@ -161,7 +162,7 @@ fn what_was_not_handed_out_is_found_again_when_the_cycle_ends() {
                 begun.space.set_mark(*object, MARKED);
             }
             begun.space.0.marked_in_steps = false;
-            begun.space.0.reclaim(0);
+            begun.space.0.reclaim(Ageing::ReleaseAfter(0));
             begun.space.0.sweep_all();
             begun.space.verify();
             assert_eq!(begun.waits().len(), 0);

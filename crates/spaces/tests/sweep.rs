@@ -11,6 +11,7 @@ use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
+use gleaner_spaces::mark_sweep::reclaim::Ageing;
 use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, CLASSES};
 use gleaner_spaces::mark_sweep::{FREE, MARKED, POISON, Stage, SweepMode, WHITE};
@@ -257,7 +258,7 @@ fn what_is_born_while_the_heap_is_marked_lives() {
                 .collect();
             born.insert(space.large(kind, 3 * BLOCK_BYTES));
             space.0.stage = Stage::Between;
-            space.0.reclaim(0);
+            space.0.reclaim(Ageing::ReleaseAfter(0));
             space.0.sweep_all();
             space.verify();
             assert_eq!(space.0.census.objects, born.len());

@@ -82,8 +82,15 @@ fn look(heap: Started, watch: &mut Watch) -> Next {
         watch.begin_anew();
         return Next::LookAfter(watch.period_ns());
     };
-    let next = locked.look_for_idleness(watch);
-    let collects = next == Next::Consider && is_to_collect(&mut locked);
+    let mut next = locked.look_for_idleness(watch);
+    let mut collects = false;
+    if next == Next::Consider {
+        match consider(&mut locked) {
+            Considered::Now => collects = true,
+            Considered::Later => next = watch.consider_again(),
+            Considered::Not => {}
+        }
+    }
     if next == Next::Rest {
         WATCH.begin_to_rest();
     }
@@ -94,16 +101,31 @@ fn look(heap: Started, watch: &mut Watch) -> Next {
     next
 }
 
+/// Whether the watcher is to collect.
+enum Considered {
+    Now,
+    /// It will pay when the program has been idle for longer.
+    Later,
+    Not,
+}
+
 /// Whether a collection pays and the watcher may collect. Where the program has to do that, its next call will.
-fn is_to_collect(heap: &mut Heap) -> bool {
+fn consider(heap: &mut Heap) -> Considered {
     let who = collect::who_collects_in_idle_time(heap);
-    if who == Who::Nobody || !heap.calls_for_collection(who == Who::Program) {
-        return false;
+    let holds_up = who == Who::Program;
+    if who == Who::Nobody {
+        Considered::Not
+    } else if heap.calls_for_collection(holds_up) {
+        if holds_up {
+            state::call_on_program();
+            return Considered::Not;
+        }
+        Considered::Now
+    } else if heap.will_call_for_collection(holds_up) {
+        Considered::Later
+    } else {
+        Considered::Not
     }
-    if who == Who::Program {
-        state::call_on_program();
-    }
-    who == Who::Watcher
 }
 
 /// Goes on where the collection has left the heap, unless somebody is there already.

@@ -15,6 +15,7 @@ use gleaner_base::options::Verify;
 use gleaner_mem::Address;
 use gleaner_os::{clock, threads};
 use gleaner_spaces::mark_sweep::block::Resolved;
+use gleaner_spaces::mark_sweep::reclaim::Ageing;
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkMode};
 use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::{MARKED, Stage, WHITE};
@@ -538,10 +539,11 @@ impl Heap {
     /// only use the blocks that they own, which are left alone.
     fn reclaim(&mut self, record: &mut Record, request: &Request<'_>, client: &dyn Client) {
         client.moment(self, Moment::ReclaimStart);
-        let release_after = if request.release_all {
-            1
-        } else {
-            self.settings.release_after
+        let ageing = match request.release_all {
+            true => Ageing::ReleaseAfter(1),
+            // The next collection by itself comes when it would have come.
+            false if self.is_collected_in_idle_time() => Ageing::Stays,
+            false => Ageing::ReleaseAfter(self.settings.release_after),
         };
         self.space.stage = Stage::Reclaiming;
         let allocated = self.space.account.net_allocated();
@@ -549,7 +551,7 @@ impl Heap {
         let unused = self.unused_since_idle(capacity, self.held());
         self.note_cycle();
         let reclaimed = record.step(Phase::Reclaim, |event| {
-            let reclaimed = self.space.reclaim(release_after);
+            let reclaimed = self.space.reclaim(ageing);
             self.count_reclaimed();
             event.bytes = self.totals.last_reclaimed_bytes;
             event.objects = self.space.census.objects as u64;

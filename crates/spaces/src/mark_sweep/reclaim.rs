@@ -42,6 +42,25 @@ pub struct Reclaimed {
     pub released_bytes: usize,
 }
 
+/// What a collection makes of the age of free memory, in collections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ageing {
+    /// It becomes older by one, and goes back to the system when it is so old; 0 means never.
+    ReleaseAfter(u8),
+    /// It stays as old as it was, and where it was.
+    Stays,
+}
+
+impl Ageing {
+    fn older(self, age: u8) -> u8 {
+        age.saturating_add(u8::from(self != Ageing::Stays))
+    }
+
+    fn is_due(self, age: u8) -> bool {
+        matches!(self, Ageing::ReleaseAfter(after) if after != 0 && age >= after)
+    }
+}
+
 impl MarkSweep {
     /// Takes back the shared cache's lists and clears the marks of everything collectable; what waits to be swept is taken
     /// back or stays.
@@ -207,9 +226,8 @@ impl MarkSweep {
         }
     }
 
-    /// Decides what becomes of every block, by its marks. `release_after` is the number of collections after which
-    /// a free block goes back to the system; 0 means never.
-    pub fn reclaim(&mut self, release_after: u8) -> Reclaimed {
+    /// Decides what becomes of every block, by its marks.
+    pub fn reclaim(&mut self, ageing: Ageing) -> Reclaimed {
         let mut reclaimed = Reclaimed::default();
         let mut census = Census::default();
         self.giving_back.note_collection();
@@ -224,14 +242,14 @@ impl MarkSweep {
                         unwatched.extend(self, index, 1);
                     }
                 }
-                State::Free => self.reclaim_free(index, release_after, &mut due, &mut reclaimed),
+                State::Free => self.reclaim_free(index, ageing, &mut due, &mut reclaimed),
                 _ => {}
             }
         }
         due.flush(self, &mut reclaimed);
         self.reclaim_large(&mut census, &mut reclaimed, &mut unwatched);
         unwatched.finish(self);
-        self.release_old_runs(release_after, &mut reclaimed);
+        self.release_old_runs(ageing, &mut reclaimed);
         self.give_back_unwritten();
         self.census = census;
         self.account.start_anew();
@@ -316,14 +334,14 @@ impl MarkSweep {
     fn reclaim_free(
         &mut self,
         index: BlockIndex,
-        release_after: u8,
+        ageing: Ageing,
         due: &mut DueRun,
         reclaimed: &mut Reclaimed,
     ) {
         let block = self.block(index);
         let backing = Backing::of(block);
-        block.age = block.age.saturating_add(1);
-        if backing == Backing::Dirty && release_after != 0 && block.age >= release_after {
+        block.age = ageing.older(block.age);
+        if backing == Backing::Dirty && ageing.is_due(block.age) {
             due.extend(self, index, reclaimed);
         } else {
             self.pool.put(&self.layout, index, backing);
@@ -440,13 +458,13 @@ impl MarkSweep {
         unsafe { disclaim(self.start(run).ptr()) != 0 }
     }
 
-    fn release_old_runs(&mut self, release_after: u8, reclaimed: &mut Reclaimed) {
+    fn release_old_runs(&mut self, ageing: Ageing, reclaimed: &mut Reclaimed) {
         let MarkSweep { large, layout, .. } = self;
         // What this reclaim freed has age 0. Runs age after they were asked, since an age ends where the option does; clean ones
         // need none.
         reclaimed.released_bytes += large.release(layout, usize::MAX, |_, block| {
-            let is_due = release_after != 0 && block.age >= release_after;
-            block.age = block.age.saturating_add(1);
+            let is_due = ageing.is_due(block.age);
+            block.age = ageing.older(block.age);
             is_due
         });
     }

@@ -8,6 +8,7 @@ use gleaner_spaces::mark_sweep::MarkSweep;
 use gleaner_spaces::mark_sweep::SweepMode;
 use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::layout::Layout;
+use gleaner_spaces::mark_sweep::reclaim::Ageing;
 use gleaner_spaces::mark_sweep::settle::Waiting;
 
 /// Bytes of a small reservation.
@@ -86,7 +87,7 @@ impl Space {
         for object in live {
             self.set_mark(object, gleaner_spaces::mark_sweep::MARKED);
         }
-        self.0.reclaim(0);
+        self.0.reclaim(Ageing::ReleaseAfter(0));
         self.0.sweep_all();
         self.verify();
     }

@@ -118,6 +118,12 @@ impl Watch {
         self.is_done = false;
     }
 
+    /// The collection that was considered will pay later: it is considered again at the next look.
+    pub fn consider_again(&mut self) -> Next {
+        self.is_considered = false;
+        Next::LookAfter(self.period_ns())
+    }
+
     /// What to do, as a look finds the program.
     pub fn look(&mut self, look: &Look) -> Next {
         // What makes a look late is the time after which it was to come.
@@ -307,6 +313,8 @@ mod tests {
         looks: usize,
         /// How often a collection was considered.
         considered: usize,
+        /// How often one is to be considered again.
+        postponed: usize,
         /// When pieces went back.
         given: Vec<u64>,
     }
@@ -321,6 +329,7 @@ mod tests {
                 is_short: false,
                 looks: 0,
                 considered: 0,
+                postponed: 0,
                 given: Vec::new(),
             }
         }
@@ -348,7 +357,14 @@ mod tests {
                             self.watch.note_all_is_back();
                         }
                     }
-                    Next::Consider => self.considered += 1,
+                    Next::Consider => {
+                        self.considered += 1;
+                        if self.postponed > 0 {
+                            self.postponed -= 1;
+                            self.watch.consider_again();
+                            self.now += self.watch.period_ns();
+                        }
+                    }
                     Next::Rest => return true,
                 }
             }
@@ -376,6 +392,20 @@ mod tests {
         let activity = |now: u64| now.min(began + SECOND);
         assert!(watched.run(began + 60 * SECOND, activity));
         assert_eq!((watched.given.len(), watched.considered), (20, 2));
+    }
+
+    #[test]
+    fn a_collection_that_pays_later_is_considered_again() {
+        let mut watched = Watched::new(0);
+        watched.postponed = 7;
+        assert!(watched.run(60 * SECOND, |_| 1));
+        assert_eq!(watched.considered, 8);
+        // At each look, and no sooner.
+        assert!(
+            (4 * SECOND..6 * SECOND).contains(&watched.now),
+            "{}",
+            watched.now
+        );
     }
 
     #[test]

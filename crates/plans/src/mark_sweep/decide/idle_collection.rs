@@ -3,8 +3,8 @@
 //! Nothing tells how much died since the last collection, least of all where a program drops its data and then waits. But the program
 //! has paid for each collection that its allocation called for, so one more for each of these costs no more than they did. A
 //! collection in idle time uses that up. Another follows at once only if as much was allocated as half of what calls for a collection
-//! by itself, and if a hundred times as long has passed as it takes. So a program is collected at most twice as often as without idle
-//! time, and once more.
+//! by itself, and if a hundred times as long has passed as it takes; the program may wait until then. So a program is collected at
+//! most twice as often as without idle time, and once more.
 //!
 //! One that brings little makes the next wait for twice as many others, up to 64.
 
@@ -79,9 +79,18 @@ impl Collecting {
             return true;
         }
         let passed = p.now_ns.saturating_sub(self.ended_ns);
-        p.allocated >= (p.least / 2).max(p.free).max(p.used / FRUITFUL_PART)
-            && passed / COST_PART >= p.cost_ns
-            && self.fruitless == 0
+        passed / COST_PART >= p.cost_ns && self.will_pay(p)
+    }
+
+    /// Whether one pays once enough time has passed, if nothing is allocated until then.
+    pub fn will_pay(&self, p: &Prospect) -> bool {
+        let much = (p.least / 2).max(p.free).max(p.used / FRUITFUL_PART);
+        p.used >= LEAST_USED && p.allocated >= much && self.fruitless == 0
+    }
+
+    /// Whether the next collection is one in idle time.
+    pub fn is_called_for(&self) -> bool {
+        self.called_for.is_some()
     }
 
     /// Whether one pays that holds up a thread of the program's.
@@ -233,7 +242,17 @@ mod tests {
             Prospect { now_ns: 0, ..later },
         ] {
             assert!(!collecting.pays(&not), "{not:?}");
+            let is_early = not.allocated == later.allocated && not.least == later.least;
+            assert_eq!(collecting.will_pay(&not), is_early, "{not:?}");
         }
+        let small = Prospect {
+            used: LEAST_USED - 1,
+            ..later
+        };
+        assert!(!collecting.will_pay(&small));
+        // Nor where the last one brought little.
+        collected(&mut collecting, MB / 2);
+        assert!(!collecting.will_pay(&later));
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::mark_sweep::decide::idle::{LEAST_WORTH, Look, Next, Watch};
 use crate::mark_sweep::decide::idle_collection::Prospect;
 use crate::mark_sweep::heap::Heap;
 
+/// Bytes of a marking that tells how long others take.
+const WORTH_MEASURING: usize = 1 << 20;
+
 impl Heap {
     /// For a thread that watches the program: looks whether it is idle, and gives a piece of the unused memory back if so. What
     /// that thread is to do then: [`Next::GiveBack`] says that it is to look again at once.
@@ -80,6 +83,13 @@ impl Heap {
         self.call_for_collection(pays, &prospect)
     }
 
+    /// Whether one will pay, if the program goes on being idle for long enough.
+    pub fn will_call_for_collection(&self, holds_up: bool) -> bool {
+        let prospect = self.prospect();
+        let is_asked_for = holds_up && prospect.used <= prospect.initial;
+        !is_asked_for && self.idle.collecting.will_pay(&prospect)
+    }
+
     /// As [`Heap::calls_for_collection`], where the calling thread is the program's, which may go on.
     pub fn calls_for_collection_by_program(&mut self) -> bool {
         let prospect = self.prospect();
@@ -103,7 +113,8 @@ impl Heap {
         let measured = self.measure(0, 0);
         let marked = (self.totals.last_scanned, self.totals.last_marking_ns);
         let cost_ns = match marked {
-            (0, _) => measured.used as u64, // A byte in a nanosecond.
+            // What takes its time however little is marked says nothing of more.
+            (..WORTH_MEASURING, _) => measured.used as u64, // A byte in a nanosecond.
             (bytes, took_ns) => (measured.used as f64 / bytes as f64 * took_ns as f64) as u64,
         };
         Prospect {
@@ -130,6 +141,11 @@ impl Heap {
         if self.idle.fading.is_some() && !self.idle.has_stopped_others {
             self.idle.has_stopped_others = self.mutators.others_run();
         }
+    }
+
+    /// Whether the next collection, or the one that is going on, is in idle time.
+    pub(crate) fn is_collected_in_idle_time(&self) -> bool {
+        self.idle.collecting.is_called_for()
     }
 
     /// A collection is over.
@@ -186,8 +202,11 @@ impl Heap {
     }
 
     /// After a collection that began when the heap held `held` bytes of memory and might hold `capacity`: of what went back in idle
-    /// time, how much is to be taken off the capacity, since it was not used again.
+    /// time, how much is to be taken off the capacity, since it was not used again. A collection in idle time makes it no older.
     pub(crate) fn unused_since_idle(&mut self, capacity: usize, held: usize) -> usize {
+        if self.is_collected_in_idle_time() {
+            return 0;
+        }
         let release_after = self.settings.release_after;
         self.idle
             .unlowered
