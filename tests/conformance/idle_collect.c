@@ -1,7 +1,8 @@
 /* Collections in idle time (option idle): of programs that collections have interrupted before, or need not interrupt; of others only
  * if the option asks for it. Nothing of the program's runs on a thread of the collector's. */
 #include "idle.h"
-#include <gc/gc_mark.h>
+#include "stacks.h"
+#include <gc/gc_disclaim.h>
 
 #define HAD_BEEN "nothing had been allocated"
 
@@ -260,14 +261,19 @@ static void notes_thread(void)
     calls_elsewhere += tid() != own;
 }
 
-static void collect_at_the_next_call(void)
+static void start_and_ask(void)
 {
     own = tid();
+    start_idle("idle=collect@20ms,markers=1");
+}
+
+static void collect_at_the_next_call(void)
+{
     make_cells();
     drop_without_collecting();
     CHECK(waits_undisturbed());
     CHECK_EQ(collections_for(NOTHING), 0);
-    while (collections_for(HAD_BEEN) == 0) {
+    while (collections_for(HAD_BEEN) == 0 && collections_for(NOTHING) == 0) {
         make_cells();
         drop_without_collecting();
         usleep(100000);
@@ -341,7 +347,7 @@ static void threads_that_leave_a_blocking_region_are_left_alone(void)
 
 static void a_program_with_a_callback_is_collected_by_its_next_call(void)
 {
-    start_idle("idle=collect@20ms,markers=1");
+    start_and_ask();
     GC_set_start_callback(notes_thread);
     collect_at_the_next_call();
     CHECK_GE(calls, 1);
@@ -349,10 +355,179 @@ static void a_program_with_a_callback_is_collected_by_its_next_call(void)
 
 static void a_program_with_other_roots_is_collected_by_its_next_call(void)
 {
-    start_idle("idle=collect@20ms,markers=1");
+    start_and_ask();
     GC_set_push_other_roots(notes_thread);
     collect_at_the_next_call();
     CHECK_GE(calls, 1);
+}
+
+static void notes_event(GC_EventType event)
+{
+    (void)event;
+    notes_thread();
+}
+
+static void a_program_that_hears_of_moments_is_collected_by_its_next_call(void)
+{
+    start_and_ask();
+    GC_set_on_collection_event(notes_event);
+    collect_at_the_next_call();
+    CHECK_GE(calls, 1);
+}
+
+static void notes_stopped(GC_EventType event, void *thread)
+{
+    (void)event;
+    (void)thread;
+    notes_thread();
+}
+
+static void a_program_that_hears_of_stopped_threads_is_collected_by_its_next_call(void)
+{
+    start_and_ask();
+    GC_set_on_thread_event(notes_stopped);
+    collect_at_the_next_call();
+}
+
+static void notes_size(GC_word size)
+{
+    CHECK_OP(size, >, 0);
+    notes_thread();
+}
+
+static void a_program_that_hears_of_sizes_is_collected_by_its_next_call(void)
+{
+    start_and_ask();
+    GC_set_on_heap_resize(notes_size);
+    collect_at_the_next_call();
+}
+
+static int never_stops(void)
+{
+    notes_thread();
+    return 0;
+}
+
+static void a_program_with_a_stop_function_is_collected_by_its_next_call(void)
+{
+    start_and_ask();
+    GC_set_stop_func(never_stops);
+    collect_at_the_next_call();
+}
+
+static void notes_ready(void *object)
+{
+    CHECK(object != NULL);
+    notes_thread();
+}
+
+static void a_program_that_awaits_finalizers_is_collected_by_its_next_call(void)
+{
+    start_and_ask();
+    GC_set_await_finalize_proc(notes_ready);
+    collect_at_the_next_call();
+}
+
+static int has_roots(const char *library, void *section, size_t bytes)
+{
+    CHECK(library != NULL && section != NULL && bytes > 0);
+    notes_thread();
+    return 1;
+}
+
+static void a_program_that_chooses_libraries_is_collected_by_its_next_call(void)
+{
+    start_and_ask();
+    GC_register_has_static_roots_callback(has_roots);
+    collect_at_the_next_call();
+    CHECK_GE(calls, 1);
+}
+
+static void leaves_it(void **pointer, void *thread)
+{
+    CHECK(*pointer != NULL);
+    (void)thread;
+    notes_thread();
+}
+
+static void a_program_with_a_corrector_is_collected_by_its_next_call(void)
+{
+    void (*set)(void (*)(void **, void *));
+    *(void **)&set = dlsym(RTLD_DEFAULT, "GC_set_sp_corrector");
+    REQUIRE(set != NULL);
+    start_and_ask();
+    set(leaves_it);
+    collect_at_the_next_call();
+    CHECK_GE(calls, 1);
+}
+
+static GC_ToggleRefStatus stays_strong(void *object)
+{
+    CHECK(object != NULL);
+    notes_thread();
+    return GC_TOGGLE_REF_STRONG;
+}
+
+static void a_program_with_a_toggle_function_is_collected_by_its_next_call(void)
+{
+    start_and_ask();
+    GC_set_toggleref_func(stays_strong);
+    CHECK_EQ(GC_toggleref_add(GC_malloc(16), 1), GC_SUCCESS);
+    collect_at_the_next_call();
+    CHECK_GE(calls, 1);
+}
+
+static struct GC_ms_entry *marks_nothing(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word env)
+{
+    (void)object;
+    (void)limit;
+    (void)env;
+    notes_thread();
+    return top;
+}
+
+static void *volatile marked_by_it;
+static void a_program_with_a_mark_procedure_is_collected_by_its_next_call(void)
+{
+    start_and_ask();
+    unsigned proc = GC_new_proc(marks_nothing);
+    unsigned kind = GC_new_kind(GC_new_free_list(), GC_MAKE_PROC(proc, 0), 0, 1);
+    marked_by_it = GC_generic_malloc(CELL, (int)kind);
+    collect_at_the_next_call();
+    CHECK_GE(calls, 1);
+}
+
+static int lets_go(void *object)
+{
+    CHECK(object != NULL);
+    notes_thread();
+    return 0;
+}
+
+static void a_program_with_a_disclaim_procedure_is_collected_by_its_next_call(void)
+{
+    start_and_ask();
+    unsigned kind = GC_new_kind(GC_new_free_list(), 0, 1, 1);
+    GC_register_disclaim_proc((int)kind, lets_go, 0);
+    collect_at_the_next_call();
+}
+
+/* A search for stacks reads what is mapped. */
+static void a_program_with_stacks_of_its_own_is_collected_by_its_next_call(void)
+{
+    start_and_ask();
+    start();
+    run_on_stack(GC_gcollect);
+    collect_at_the_next_call();
+}
+
+static void a_program_that_writes_snapshots_is_collected_by_its_next_call(void)
+{
+    char options[100];
+    make_log();
+    snprintf(options, sizeof options, "idle=collect@20ms,markers=1,snapshot=%s.heap,snapshot-at=signal", log_name);
+    start_with_log(options);
+    collect_at_the_next_call();
 }
 
 static volatile int finalized, finalizing_thread;
@@ -456,6 +631,18 @@ MAIN_BEGIN
     RUN_GLEANER(threads_that_leave_a_blocking_region_are_left_alone);
     RUN_GLEANER(a_program_with_a_callback_is_collected_by_its_next_call);
     RUN_GLEANER(a_program_with_other_roots_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_that_hears_of_moments_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_that_hears_of_stopped_threads_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_that_hears_of_sizes_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_with_a_stop_function_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_that_awaits_finalizers_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_that_chooses_libraries_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_with_a_corrector_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_with_a_toggle_function_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_with_a_mark_procedure_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_with_a_disclaim_procedure_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_with_stacks_of_its_own_is_collected_by_its_next_call);
+    RUN_GLEANER(a_program_that_writes_snapshots_is_collected_by_its_next_call);
     RUN_GLEANER(finalizers_wait_for_a_thread_of_the_program);
     RUN_GLEANER(disabled_collections_do_not_come);
     RUN_GLEANER(a_program_that_goes_on_is_collected_twice_as_often_at_most);

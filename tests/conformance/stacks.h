@@ -14,7 +14,7 @@ static struct GC_stack_base bottom, own_bottom;
 static GC_push_other_roots_proc next_push;
 static volatile int tells;
 
-static void start(void)
+static UNUSED void start(void)
 {
     GC_INIT();
     GC_set_warn_proc(GC_ignore_warn_proc);
@@ -24,7 +24,7 @@ static void start(void)
     bottom.mem_base = stack + STACK;
 }
 
-static void run_on_stack(void (*body)(void))
+static UNUSED void run_on_stack(void (*body)(void))
 {
     getcontext(&context);
     context.uc_stack.ss_sp = stack;
@@ -34,7 +34,7 @@ static void run_on_stack(void (*body)(void))
     swapcontext(&main_context, &context);
 }
 
-static NOINLINE void **make_list(int cells)
+static NOINLINE UNUSED void **make_list(int cells)
 {
     void **list = NULL;
     for (int i = 0; i < cells; i++) {
@@ -46,7 +46,7 @@ static NOINLINE void **make_list(int cells)
     return list;
 }
 
-static NOINLINE int is_whole(void **list, int cells)
+static NOINLINE UNUSED int is_whole(void **list, int cells)
 {
     for (int i = cells - 1; i >= 0; i--) {
         if (list == NULL || list[1] != (void *)(uintptr_t)(i * 2 + 1))
@@ -57,7 +57,7 @@ static NOINLINE int is_whole(void **list, int cells)
 }
 
 /* As Crystal with several threads does it. */
-static void tell_and_push(void)
+static UNUSED void tell_and_push(void)
 {
     tells++;
     GC_set_stackbottom(handle, &bottom);

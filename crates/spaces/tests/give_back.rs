@@ -9,11 +9,12 @@ use std::ptr::NonNull;
 
 use gleaner_mem::Address;
 use gleaner_os::residency;
-use gleaner_spaces::mark_sweep::SweepMode;
+use gleaner_os::written::{KernelModel, Mechanism, Reason, Watch};
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, State};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE, UNCOLLECTABLE};
 use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::size_classes::class_of;
+use gleaner_spaces::mark_sweep::{Stage, SweepMode};
 use proptest::prelude::*;
 use support::Space;
 
@@ -221,7 +222,15 @@ fn a_run_that_is_used_between_two_pieces_is_clean_when_all_of_it_has_gone() {
 
 /// 64 blocks of 512-byte cells, of which those survive that lie where `survives` says, in bytes from the start of their block.
 fn with_survivors(kind: usize, survives: impl Fn(usize) -> bool) -> (Space, Vec<Address>) {
-    let mut space = Space::new(SweepMode::Lazy, false);
+    with_survivors_in(SweepMode::Lazy, kind, survives)
+}
+
+fn with_survivors_in(
+    mode: SweepMode,
+    kind: usize,
+    survives: impl Fn(usize) -> bool,
+) -> (Space, Vec<Address>) {
+    let mut space = Space::new(mode, false);
     let cells: Vec<Address> = (0..64 * 32)
         .map(|_| space.0.allocate_small(kind, class_of(512)).unwrap())
         .collect();
@@ -347,16 +356,77 @@ fn pages_between_survivors_stay_where_they_may_be_read() {
     let survives = |at: usize| at < PAGE;
     let (mut space, _) = with_survivors(NORMAL, survives);
     let before = backed_small_bytes(&space);
+    let stay = |space: &mut Space, why: &str| {
+        assert_eq!(space.0.unused_bytes(), space.0.dirty_bytes(), "{why}");
+        give_all_back(space);
+        assert_eq!(backed_small_bytes(space), before, "{why}");
+    };
     space.0.marked_in_steps = true;
-    give_all_back(&mut space);
-    assert_eq!(backed_small_bytes(&space), before, "marks are being made");
+    stay(&mut space, "marks are being made");
     space.0.marked_in_steps = false;
+    space.0.stage = Stage::Marking;
+    stay(&mut space, "a collection marks");
+    space.0.stage = Stage::Between;
     space.0.poison = true;
-    give_all_back(&mut space);
-    assert_eq!(backed_small_bytes(&space), before, "free memory is checked");
+    stay(&mut space, "free memory is checked");
     space.0.poison = false;
+    space
+        .0
+        .watch_by(|_| Ok(Watch::modelled(Mechanism::PageScan, &NothingWritten)))
+        .unwrap();
+    stay(&mut space, "marks may be kept");
+    space.0.written = None;
+    space.0.layout.set_huge_pages(true);
+    stay(&mut space, "a huge page would be torn");
+    space.0.layout.set_huge_pages(false);
     give_all_back(&mut space);
     assert!(backed_small_bytes(&space) < before / 2);
+}
+
+/// A kernel that is asked nothing.
+struct NothingWritten;
+
+impl KernelModel for NothingWritten {
+    fn take(&self, _: usize, _: usize, _: &mut dyn FnMut(usize, usize)) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    fn release(&self, _: usize, _: usize) {}
+}
+
+/// The pause has linked what is dead: a page that went would cut a list.
+#[test]
+fn pages_stay_of_blocks_that_were_swept_in_the_pause() {
+    let (mut space, live) = with_survivors_in(SweepMode::Eager, NORMAL, |at| at < PAGE);
+    let before = backed_small_bytes(&space);
+    assert_eq!(space.0.unused_bytes(), space.0.dirty_bytes());
+    give_all_back(&mut space);
+    assert_eq!(backed_small_bytes(&space), before);
+    let cells: BTreeSet<usize> = (0..64 * 24)
+        .map(|_| space.0.allocate_small(NORMAL, class_of(512)).unwrap())
+        .map(Address::word)
+        .collect();
+    assert_eq!(cells.len(), 64 * 24);
+    assert!(live.iter().all(|cell| !cells.contains(&cell.word())));
+    space.verify();
+}
+
+/// What was handed out since the last collection is in use, whether it came out of swept blocks, fresh ones or the large part.
+#[test]
+fn what_is_new_is_not_unused() {
+    let (mut space, _) = with_survivors(NORMAL, |at| at < PAGE);
+    let holes = space.0.unused_bytes() - space.0.dirty_bytes();
+    assert_eq!(holes, 64 * 24 * 512);
+    space.large(NORMAL, 2 << 20);
+    (0..320).for_each(|_| _ = space.0.allocate_small(NORMAL, class_of(1024)).unwrap());
+    assert_eq!(space.0.unused_bytes(), holes);
+    // One block of 64 is swept.
+    space.0.allocate_small(NORMAL, class_of(512)).unwrap();
+    assert_eq!(space.0.unused_bytes(), 63 * 24 * 512);
 }
 
 /// A cycle that is given up leaves objects without marks in blocks that wait to be swept.

@@ -2,8 +2,7 @@
 
 use super::state::Part;
 use crate::mark_sweep::block::{
-    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, LARGE_BYTES, LARGE_SHIFT, OWNED, QUEUED, SETTLED, SWEPT,
-    State,
+    BLOCK_BYTES, BLOCK_SHIFT, BlockIndex, LARGE_BYTES, LARGE_SHIFT, QUEUED, SETTLED, State,
 };
 use crate::mark_sweep::kinds::{Kind, ThreadLists};
 use crate::mark_sweep::space::{MarkSweep, Stage};
@@ -105,7 +104,8 @@ impl MarkSweep {
     // Each of these says whether its part is done. If not, the piece is complete.
 
     fn give_blocks_back(&mut self, piece: &mut Piece) -> bool {
-        let most = piece.room().div_ceil(BLOCK_BYTES);
+        // Whole blocks: nothing else goes before them in a piece.
+        let most = piece.room() / BLOCK_BYTES;
         let blocks = self.pool.release(&self.layout, most);
         self.giving_back.some_blocks |= blocks > 0;
         piece.add_free(blocks << BLOCK_SHIFT);
@@ -179,14 +179,15 @@ impl MarkSweep {
         true
     }
 
-    /// Whether a block waits to be swept and no list has cells of it that are not marked. Not where a cycle was given up that had
-    /// settled it: objects that live may be unmarked there.
+    /// Whether a block waits to be swept and no list has cells of it that are not marked: nobody owns it, and the pause has not swept
+    /// it, since that is done with `sweep=eager` and for other kinds alone. Not where a cycle was given up that had settled it: objects
+    /// that live may be unmarked there.
     fn waits_with_holes(&self, index: BlockIndex) -> bool {
         let block = self.block(index);
         let kind = self.kinds.get(usize::from(block.kind));
         block.state == State::Small
             && block.has_flag(QUEUED)
-            && !block.has_flag(OWNED | SWEPT | SETTLED)
+            && !block.has_flag(SETTLED)
             && kind.map(Kind::thread_lists) == Some(ThreadLists::Plain)
     }
 
