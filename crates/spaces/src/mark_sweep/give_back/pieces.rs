@@ -11,6 +11,7 @@ use crate::mark_sweep::{SweepMode, WHITE};
 
 /// The most bytes of a piece.
 const MOST_BYTES: usize = 4 << 20;
+const _: () = assert!(MOST_BYTES.is_multiple_of(BLOCK_BYTES));
 /// How many blocks or runs are looked at for a piece.
 const MOST_LOOKS: usize = 4096;
 /// What it takes to look for pages between survivors, beside looking at a descriptor.
@@ -104,7 +105,7 @@ impl MarkSweep {
     // Each of these says whether its part is done. If not, the piece is complete.
 
     fn give_blocks_back(&mut self, piece: &mut Piece) -> bool {
-        // Whole blocks: nothing else goes before them in a piece.
+        // A number of whole blocks, since nothing but such goes before them in a piece.
         let most = piece.room() / BLOCK_BYTES;
         let blocks = self.pool.release(&self.layout, most);
         self.giving_back.some_blocks |= blocks > 0;
