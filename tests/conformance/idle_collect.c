@@ -299,13 +299,12 @@ static void one_thread_beside_those_in_blocking_regions_is_collected_by_its_next
     start_idle("idle=20ms,markers=2");
     REQUIRE(pipe(ends) == 0);
     REQUIRE(pthread_create(&t, NULL, polls, NULL) == 0);
+    while (ready < 1) /* Before that a collection would interrupt it. */
+        ;
     make_cells();
     make_watcher();
-    if (under_stress()) /* A collection has interrupted the other. */
+    if (under_stress()) /* One has. */
         return;
-    while (ready < 1)
-        ;
-    usleep(50000);
     collect_at_the_next_call();
     REQUIRE(write(ends[1], "x", 1) == 1);
     REQUIRE(pthread_join(t, NULL) == 0);
