@@ -28,7 +28,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 CAPI_FILE := $(CAPI_SONAME).$(VERSION)
 # Manual pages and the completion of shells, by where they lie below `share`.
 PAGES := target/pages
-PAGE_FILES := $(patsubst %,man/man1/%.1,gleaner gleaner-exec gleaner-compare gleaner-options gleaner-bench gleaner-place gleaner-report gleaner-heap) \
+PAGE_FILES := $(patsubst %,man/man1/%.1,gleaner gleaner-exec gleaner-compare gleaner-doctor gleaner-options gleaner-bench gleaner-place gleaner-report gleaner-heap) \
 	bash-completion/completions/gleaner zsh/site-functions/_gleaner fish/vendor_completions.d/gleaner.fish
 BENCH := target/release/gleaner-bench
 LAB_VENV := target/lab/venv

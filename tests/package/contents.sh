@@ -44,6 +44,7 @@ lrwxrwxrwx root/root /usr/lib/$soname
 -rw-r--r-- root/root /usr/share/fish/vendor_completions.d/gleaner.fish
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-bench.1.gz
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-compare.1.gz
+-rw-r--r-- root/root /usr/share/man/man1/gleaner-doctor.1.gz
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-exec.1.gz
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-heap.1.gz
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-options.1.gz

@@ -25,11 +25,12 @@ shows() {
 }
 
 check "gleaner(1) has all commands" shows gleaner "NAME" "gleaner - Run programs that use Boehm's libgc on Gleaner" \
-    "gleaner-exec(1)" "gleaner-compare(1)" "gleaner-options(1)" "gleaner-bench(1)" "gleaner-place(1)" "EXAMPLES" "gleaner $version"
+    "gleaner-exec(1)" "gleaner-compare(1)" "gleaner-doctor(1)" "gleaner-options(1)" "gleaner-bench(1)" "gleaner-place(1)" "EXAMPLES" "gleaner $version"
 check "gleaner-exec(1)" shows gleaner-exec "gleaner exec [OPTIONS] -- PROGRAM [ARGS]..." "--opt <NAME=VALUE>" \
     "--dry-run" "GLEANER_LIBGC" "EXIT STATUS" "127 if it is not found" "SEE ALSO"
 check "gleaner-compare(1)" shows gleaner-compare "gleaner compare [OPTIONS] -- PROGRAM [ARGS]..." "--against <stock|OPTIONS>" \
     "[default: 2m]" "EXIT STATUS" "3 if that is undecided"
+check "gleaner-doctor(1)" shows gleaner-doctor "gleaner doctor [-- PROGRAM [ARGS]...]" "EXIT STATUS" "EXAMPLES"
 check "gleaner-options(1) has the table" shows gleaner-options "heap-limit=0" "Accepted: eager|lazy." "Heaps: libgc." \
     "[ISMM 2000, section 5]"
 check "gleaner-place(1) has the options of placement" shows gleaner-place "OPTIONS OF PLACEMENT (--opt)" \
