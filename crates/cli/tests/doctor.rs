@@ -35,6 +35,16 @@ fn doctor(directory: &Directory, program: &Path) -> Output {
     doctor_with(directory, Some(program), |_| {})
 }
 
+/// Has the command's process make system calls, of which the last gives 0, before it runs the program.
+fn before_exec(command: &mut Command, mut calls: impl FnMut() -> i32 + Send + Sync + 'static) {
+    let answer = move || match calls() {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    // SAFETY: between fork and exec there are only system calls.
+    unsafe { command.pre_exec(answer) };
+}
+
 /// The lines that begin with this mark and this subject.
 fn lines(output: &Output, mark: &str, subject: &str) -> String {
     let text = stdout(output);
@@ -275,13 +285,10 @@ fn limits_of_the_process_are_named() {
                 rlim_cur: bytes,
                 rlim_max: bytes,
             };
-            // SAFETY: a system call between fork and exec that touches no memory but its argument.
-            unsafe {
-                command.pre_exec(move || match libc::setrlimit(resource, &limit) {
-                    0 => Ok(()),
-                    _ => Err(std::io::Error::last_os_error()),
-                });
-            }
+            // SAFETY: a system call that touches no memory but its argument.
+            before_exec(command, move || unsafe {
+                libc::setrlimit(resource, &limit)
+            });
         })
     };
     assert_says(
@@ -304,23 +311,18 @@ fn limits_of_the_process_are_named() {
 fn one_processor_is_worth_a_note() {
     let directory = Directory::new();
     let output = doctor_with(&directory, None, |command| {
-        // SAFETY: system calls between fork and exec that touch no memory but their argument.
-        unsafe {
-            command.pre_exec(|| {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                let size = std::mem::size_of_val(&set);
-                if libc::sched_getaffinity(0, size, &mut set) != 0 {
-                    return Err(std::io::Error::last_os_error());
-                }
-                let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &set));
-                libc::CPU_ZERO(&mut set);
-                libc::CPU_SET(first.unwrap_or(0), &mut set);
-                match libc::sched_setaffinity(0, size, &set) {
-                    0 => Ok(()),
-                    _ => Err(std::io::Error::last_os_error()),
-                }
-            });
-        }
+        // SAFETY: system calls that touch no memory but their argument, a set of bits that may be all zero.
+        before_exec(command, || unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            let size = std::mem::size_of_val(&set);
+            if libc::sched_getaffinity(0, size, &mut set) != 0 {
+                return -1;
+            }
+            let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &set));
+            libc::CPU_ZERO(&mut set);
+            libc::CPU_SET(first.unwrap_or(0), &mut set);
+            libc::sched_setaffinity(0, size, &set)
+        });
     });
     assert_says(&output, "note", "processor", "one may be used");
 }
