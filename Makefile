@@ -78,7 +78,7 @@ test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
 LONG_STEPS := docs:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
-	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally check-rivals:status test-rivals:tally \
+	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally test-idle:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -354,6 +354,13 @@ test-generations: build
 # The verifier only takes time, and it sees what the next run does not.
 test-generations-long: build
 	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental
+
+# Idle time wherever a program waits for 20 ms, in a stop and in the middle of a cycle of steps.
+.PHONY: test-idle
+IDLE := --opt idle=collect@20ms --opt verify=edges --opt poison=on
+test-idle: build
+	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) $(IDLE)
+	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) $(IDLE) --opt generations=incremental
 
 test-clients-generations: build
 	$(BENCH) clients --all --size ci --unoptimised --opt generations=incremental --env $(LITTLE_TIME)
@@ -673,6 +680,7 @@ help:
 #|   make test-conformance  the C suite on stock libgc, then on Gleaner
 #|   make test-generations  the same suite with marks that are kept and steps
 #|   make test-clients-generations  all clients with steps; test-clients-generations-long: under pressure
+#|   make test-idle         the same suite with collections and memory given back in every wait of 20 ms
 #|   make test-clients      Guile, Nix, ECL, w3m, LilyPond, Crystal: output as under stock,
 #|                          with the default options, then under pressure
 #|   make test-stress       the C suite under pressure: a collection at every
