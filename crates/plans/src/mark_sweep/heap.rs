@@ -347,7 +347,12 @@ impl Heap {
             ..self.measure(needed, attempts)
         };
         measured.left = self.ask_room_if_due(&measured);
-        if self.cycle.is_under_way() && measured.may_collect && !on_foreign_stack && attempts < 2 {
+        // One that this request has begun is not ended by it, unless other threads use up all that it has the heap grow by.
+        if self.cycle.is_under_way()
+            && measured.may_collect
+            && !on_foreign_stack
+            && attempts < heap_size::MOST_CONTENDED
+        {
             return self.remedy_in_cycle(&measured);
         }
         if needed <= BLOCK_BYTES {

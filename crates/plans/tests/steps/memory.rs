@@ -6,6 +6,9 @@ use gleaner_base::options::MarkGenerations;
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::decide::heap_size::LEAST_GROWTH;
+use gleaner_plans::mark_sweep::decide::pacer::LEAST_WAIT;
+use gleaner_plans::mark_sweep::heap::Remedy;
+use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
 
 use crate::{Begun, OBJECTS, store};
@@ -125,4 +128,48 @@ pub fn cycles_begin_before_memory_is_used_up() {
     // A heap grows in steps of this size.
     let most = stops + stops / 20 + 2 * LEAST_GROWTH;
     assert!(peak <= most, "{peak} bytes, {stops} in stops");
+}
+
+/// In a program that keeps all that it allocates, a collection of new objects frees nothing, and the one of everything that
+/// follows for the same request has some room for its steps.
+pub fn a_cycle_is_not_ended_by_the_request_that_has_begun_it() {
+    let Some(mut begun) = Begun::new("reserve=256m,stress=1000000") else {
+        return;
+    };
+    // Whatever was allocated calls for a collection.
+    begun.bench.heap.settings.divisor = usize::MAX;
+    for attempts in [0, 2, 7] {
+        let shortage = Shortage::Capacity(1000);
+        let remedy = begun.bench.heap.remedy(shortage, attempts, false);
+        assert!(matches!(remedy, Remedy::TryAgain), "{remedy:?}");
+    }
+    begun.end();
+    let Some(mut begun) = Begun::before("reserve=256m") else {
+        return;
+    };
+    begun.bench.thread_lists = true;
+    begun.bench.steps = true;
+    begun.bench.heap.settings.time_limit_ns = Some(1);
+    let mut last = begun.object(OBJECTS - 1).word();
+    let (mut ended, mut at_once) = (0, 0);
+    for _ in 0..4 * OBJECTS {
+        let collections = begun.bench.heap.collections;
+        let object = begun.bench.allocate(NORMAL, 100).unwrap();
+        store(object, 0, last);
+        last = object.word();
+        begun.bench.replace_kept(object);
+        if begun.bench.heap.collections > collections {
+            let paces = begun.bench.events(Phase::Pace);
+            assert!(paces.iter().all(|pace| pace.bytes >= LEAST_WAIT as u64));
+            let ends = begun.ended();
+            ended += ends.len();
+            at_once += ends.iter().filter(|end| end.1 == 0).count();
+        }
+    }
+    assert!(
+        ended > 4 && at_once == 0,
+        "{at_once} of {ended} had no step"
+    );
+    begun.bench.collect();
+    assert!(begun.all_live());
 }

@@ -5,7 +5,9 @@ use gleaner_os::clock;
 use super::state::Cycle;
 use crate::mark_sweep::decide::cycle::Marking;
 use crate::mark_sweep::decide::heap_size;
-use crate::mark_sweep::decide::pacer::{Decision, LEAST_WAIT, Measurements, Plan, Supply};
+use crate::mark_sweep::decide::pacer::{
+    Decision, LEAST_PART, LEAST_WAIT, Measurements, Plan, Supply,
+};
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::request::Wish;
 
@@ -78,7 +80,9 @@ impl Heap {
             .account
             .handed
             .saturating_add(self.room_for_allocation(memory));
-        heap_size::least_between_collections(memory).min(until_then)
+        // Where a collection pays at once for what may have died old, a cycle of it has some room all the same.
+        let least = self.interval_within_limits(memory) / LEAST_PART;
+        heap_size::least_between_collections(memory).min(until_then.max(least))
     }
 
     /// The same, what counts as allocated among it: less than the rule of the divisor says only where limits leave less.

@@ -271,11 +271,13 @@ impl Heap {
         let mut deadline = event.start_ns.saturating_add(quantum);
         let (marked, spent) = loop {
             let marked = self.marking(mode, |heap| heap.mark_grey(available, Some(deadline)));
+            // A thread loses the processor, or is stopped, where it comes back from the kernel, and only this one asks it.
+            let own_ns = clock::thread_cpu_ns() - own;
             let now = clock::monotonic_ns();
             let spent = Spent {
                 quantum_ns: quantum,
                 took_ns: now - event.start_ns,
-                own_ns: clock::thread_cpu_ns() - own,
+                own_ns,
                 is_alone: available == 1,
             };
             match cycle::rest_ns(&spent) {

@@ -74,7 +74,7 @@ pub enum Decision {
 /// The heap grows at least by this much, and a heap starts with it.
 pub const LEAST_GROWTH: usize = 256 << 10;
 /// Collections for one request whose yield other threads may use up before the heap grows nevertheless.
-const MOST_CONTENDED: usize = 8;
+pub const MOST_CONTENDED: usize = 8;
 const MOST_GROWTH: usize = 16 << 20;
 /// What a collection costs besides scanning, as bytes of roots. Stock libgc scans 256 KiB of tables of its own in each, so
 /// programs never saw collections come sooner than these ask for: not before their runtimes are initialised.

@@ -35,7 +35,7 @@ const PACE: usize = 4;
 /// Where there is little to scan, steps need not follow each other faster than this many allocated bytes would have it.
 const LEAST_ALLOWANCE: usize = 256 << 10;
 /// Cycles do not follow each other without this part of the interval between them, and allow no more for their steps.
-const LEAST_PART: usize = 4;
+pub const LEAST_PART: usize = 4;
 /// No cycle begins early whose steps would take more than this part of the interval.
 const MOST_PART: usize = 2;
 /// Allowances for which a cycle begins early: of programs about which nothing is known, at the least and at the most.
