@@ -11,7 +11,8 @@
 //! is empty but while everything is marked. Who touches their bits, and when:
 //!
 //! - A worker that marks sets starts and live bits in the table of marks. When everything is marked, the tables change
-//!   places.
+//!   places. Where it evacuates, it sets the start of its copy before others know of that, and takes it back if the copy
+//!   does not count. Live bits of a space with lines are not set.
 //! - A worker that scavenges sets the start of what it promotes into its own block, and the live bits of what it filled
 //!   of an overflow block. It also sets the start of a young large object that it reaches.
 //! - A worker that slides takes the starts of its segment, and sets them where the objects are then.
@@ -132,6 +133,13 @@ impl ObjectBits {
         let bit = 1 << bit_of(object);
         // Relaxed: the object's contents were written before the stop; the bit alone decides who scans it.
         word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    }
+
+    /// Takes the mark of an object back of which no other thread knows.
+    #[inline]
+    pub fn unmark(&self, object: Address) {
+        let word = self.starts_of(self.word_of(object));
+        word.fetch_and(!(1 << bit_of(object)), Ordering::Relaxed);
     }
 
     /// Notes an object that is complete, in a word of which this thread alone sets bits.

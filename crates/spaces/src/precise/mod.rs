@@ -1,8 +1,10 @@
-//! The spaces of the precise heap: the nursery, the old space with mark-sweep and mark-compact, and large objects.
+//! The spaces of the precise heap: the nursery, the old space with mark-sweep, mark-compact and mark-region, and large
+//! objects.
 //!
 //! - [`fragmented`]: a space of the nursery, cut for memory nodes
 //! - [`nursery`]: eden and the survivor spaces; [`bump`]: how threads share a region that is filled upward
-//! - [`tenured`]: what was promoted or may not move, hole by hole; [`mark_compact`]: where what lives slides to
+//! - [`tenured`]: what was promoted or may not move, hole by hole; [`mark_compact`]: where what lives slides to;
+//!   [`mark_region`]: holes that are free lines, and blocks that are evacuated
 //! - [`large_objects`]: pages of their own
 //! - [`regions`]: the order of all of them, by kind and memory node
 
@@ -11,6 +13,7 @@ pub mod bump;
 pub mod fragmented;
 pub mod large_objects;
 pub mod mark_compact;
+pub mod mark_region;
 pub mod nursery;
 pub mod regions;
 pub mod tenured;

@@ -5,8 +5,8 @@
 //! Immix (PLDI 2008, section 2.1). The holes of one are filled one after the other. What finds no room in the hole goes
 //! to the other, the overflow block, so that no hole is given up for one object that is larger. An overflow block that
 //! has no room either is given back, with its holes. Sweeping writes nothing: the object bits say what there is, and
-//! what is between is free. A compactor slides what lives to the bottom instead
-//! ([`mark_compact`](crate::precise::mark_compact)).
+//! what is between is free. Holes may also be [free lines](crate::precise::mark_region), which a sweep has counted. A
+//! compactor slides what lives to the bottom instead ([`mark_compact`](crate::precise::mark_compact)).
 //!
 //! # Invariants
 //! - The start bits of the region's objects, and of nothing else, are set; except while a marking or a sliding is under
@@ -17,6 +17,7 @@
 //! Pieces are taken by any thread; markings are begun and finished by one thread in a stopped world.
 
 mod blocks;
+mod holes;
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
@@ -25,6 +26,7 @@ use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 use crate::precise::bump::{BumpRegion, LocalBuffer};
 pub use blocks::BLOCK_BYTES;
 use blocks::{Blocks, LEAST_HOLE, Search, Taken};
+pub use holes::Holes;
 
 /// Larger objects do not ask for a block whose holes are filled one after the other.
 const SMALL_BYTES: usize = 256;
@@ -102,10 +104,10 @@ impl Overflow {
     }
 
     /// What was allocated since the hole was taken is in use from now on, and the live bits say so.
-    fn mark_used(&self, bits: &ObjectBits) {
+    fn mark_used(&self, bits: &impl Holes) {
         let bytes = self.hole.cursor.get().offset_from(self.used_from);
         if bytes > 0 {
-            bits.mark_granules(self.used_from, bytes);
+            bits.mark_used(self.used_from, bytes);
         }
     }
 }
@@ -139,7 +141,7 @@ impl Tenured {
     /// buffer.
     pub fn allocate(
         &self,
-        bits: &ObjectBits,
+        bits: &impl Holes,
         buffer: &mut BlockBuffer,
         bytes: usize,
         growth: Growth,
@@ -172,14 +174,14 @@ impl Tenured {
     }
 
     /// The next hole of the block, or of another one; whether there was one.
-    fn next_hole(&self, bits: &ObjectBits, buffer: &mut BlockBuffer, growth: Growth) -> bool {
+    fn next_hole(&self, bits: &impl Holes, buffer: &mut BlockBuffer, growth: Growth) -> bool {
         let (next, end) = buffer.rest;
         if let Some(hole) = bits.next_hole(next, end, LEAST_HOLE) {
             buffer.hole.refill(hole);
             buffer.rest.0 = buffer.hole.limit.get();
         } else if let Some(start) = self.blocks.take_any(bits) {
             buffer.rest = (start, start.add(BLOCK_BYTES));
-        } else if let Some(piece) = self.take_fresh(growth) {
+        } else if let Some(piece) = self.take_fresh(bits, growth) {
             buffer.hole.refill(piece);
             buffer.rest = (buffer.hole.limit.get(), buffer.hole.limit.get());
         } else {
@@ -191,7 +193,7 @@ impl Tenured {
     /// The overflow block, or another one, has a hole of `bytes` bytes; none if there is no such hole.
     fn refill_overflow(
         &self,
-        bits: &ObjectBits,
+        bits: &impl Holes,
         overflow: &mut Overflow,
         bytes: usize,
         growth: Growth,
@@ -210,7 +212,7 @@ impl Tenured {
             overflow.use_block(taken);
             return Some(());
         }
-        while let Some((start, piece)) = self.take_fresh(growth) {
+        while let Some((start, piece)) = self.take_fresh(bits, growth) {
             let block = self.block_of(start);
             overflow.use_hole((start, piece), start.add(piece));
             // What lies below in the block was never free, and the live bits need not know of it.
@@ -230,10 +232,10 @@ impl Tenured {
         Some(())
     }
 
-    /// What is left of the block at the top, if the space may grow.
-    fn take_fresh(&self, growth: Growth) -> Option<(Address, usize)> {
+    /// What is left of the block at the top, as a rule, if the space may grow.
+    fn take_fresh(&self, bits: &impl Holes, growth: Growth) -> Option<(Address, usize)> {
         match growth {
-            Growth::Allowed => self.region.take_block(BLOCK_BYTES),
+            Growth::Allowed => bits.take_fresh(&self.region),
             Growth::Forbidden => None,
         }
     }
@@ -272,6 +274,12 @@ impl Tenured {
         let swept = region.start().add(whole * BLOCK_BYTES);
         let live = bits.live_bytes(region.start(), swept);
         self.blocks.reset(whole, whole * BLOCK_BYTES - live);
+    }
+
+    /// The first `swept` blocks were swept otherwise, and have holes of `free` bytes together. Buffers of the space are not
+    /// used again.
+    pub fn adopt_swept(&self, _: &mut WorldStopped<'_>, swept: usize, free: usize) {
+        self.blocks.reset(swept, free);
     }
 
     /// Nothing lies above `end` any more, and there are no holes below.

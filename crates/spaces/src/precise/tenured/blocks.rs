@@ -7,15 +7,16 @@
 //!
 //! # Invariants
 //! - A block is in one list, or not sorted yet, or has an owner, or none of its holes is worth anything.
-//! - The live bits of a block that has no owner say what is in use there.
+//! - The live bits of a block that has no owner, or the marks of its lines, say what is in use there ([`Holes`]).
 //! - `free` is the number of bytes that are free in blocks without an owner.
 //!
 //! Any thread takes and gives back blocks; whose it is, its owner knows. Markings begin and end in a stopped world.
 
 use gleaner_base::sync::{AtomicU32, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
-use gleaner_mem::object_bits::ObjectBits;
 use gleaner_mem::side::Side;
+
+use super::holes::Holes;
 
 /// Bytes of a block: what one thread allocates in at a time.
 pub const BLOCK_BYTES: usize = 32 << 10;
@@ -117,7 +118,7 @@ impl Blocks {
     }
 
     /// A block with a hole that is worth something, and with no larger one than it must have.
-    pub fn take_any(&self, bits: &ObjectBits) -> Option<Address> {
+    pub fn take_any(&self, bits: &impl Holes) -> Option<Address> {
         self.with(|lists| {
             for _ in 0..LOOKS {
                 if lists.heads[..LOW_CLASSES].iter().any(|&head| head != 0) {
@@ -134,7 +135,7 @@ impl Blocks {
     }
 
     /// A block with a hole of `bytes` bytes.
-    pub fn take_fitting(&self, bits: &ObjectBits, bytes: usize, search: Search) -> Option<Taken> {
+    pub fn take_fitting(&self, bits: &impl Holes, bytes: usize, search: Search) -> Option<Taken> {
         self.with(|lists| {
             if bytes >= lists.hopeless {
                 return None;
@@ -150,7 +151,7 @@ impl Blocks {
     fn find_fitting(
         &self,
         lists: &mut Lists,
-        bits: &ObjectBits,
+        bits: &impl Holes,
         bytes: usize,
         search: Search,
     ) -> Option<Taken> {
@@ -187,7 +188,7 @@ impl Blocks {
     fn search_list(
         &self,
         lists: &mut Lists,
-        bits: &ObjectBits,
+        bits: &impl Holes,
         class: usize,
         bytes: usize,
         left: &mut usize,
@@ -212,8 +213,9 @@ impl Blocks {
     }
 
     /// The owner of a block gives it back: the live bits say what is in use.
-    pub fn give(&self, bits: &ObjectBits, start: Address) {
+    pub fn give(&self, bits: &impl Holes, start: Address) {
         self.with(|lists| {
+            bits.note_given(start);
             let free = BLOCK_BYTES - bits.live_bytes(start, start.add(BLOCK_BYTES));
             self.free.fetch_add(free, Ordering::Relaxed);
             let _ = self.sort(lists, bits, start);
@@ -222,17 +224,19 @@ impl Blocks {
     }
 
     /// Looks at the next block that is not sorted yet, if there is one; the class it has.
-    fn sort_next(&self, lists: &mut Lists, bits: &ObjectBits) -> Option<Option<usize>> {
-        if lists.sorted == lists.swept {
-            return None;
+    fn sort_next(&self, lists: &mut Lists, bits: &impl Holes) -> Option<Option<usize>> {
+        while lists.sorted < lists.swept {
+            let start = self.start.add(lists.sorted << BLOCK_SHIFT);
+            lists.sorted += 1;
+            if bits.is_swept(start) {
+                return Some(self.sort(lists, bits, start));
+            }
         }
-        let start = self.start.add(lists.sorted << BLOCK_SHIFT);
-        lists.sorted += 1;
-        Some(self.sort(lists, bits, start))
+        None
     }
 
     /// Puts a block at the head of the list of its class, if it has one.
-    fn sort(&self, lists: &mut Lists, bits: &ObjectBits, start: Address) -> Option<usize> {
+    fn sort(&self, lists: &mut Lists, bits: &impl Holes, start: Address) -> Option<usize> {
         self.note_look();
         let hole = bits.hole_within(start, start.add(BLOCK_BYTES));
         if hole < LEAST_HOLE {
@@ -247,7 +251,7 @@ impl Blocks {
         Some(class)
     }
 
-    fn take_first(&self, lists: &mut Lists, bits: &ObjectBits, class: usize) -> Address {
+    fn take_first(&self, lists: &mut Lists, bits: &impl Holes, class: usize) -> Address {
         let number = lists.heads[class];
         lists.heads[class] = self.link(number).load(Ordering::Relaxed);
         let start = self.block(number);
@@ -256,9 +260,10 @@ impl Blocks {
     }
 
     /// What is free in a block counts no more.
-    fn leave(&self, bits: &ObjectBits, start: Address) {
+    fn leave(&self, bits: &impl Holes, start: Address) {
         let free = BLOCK_BYTES - bits.live_bytes(start, start.add(BLOCK_BYTES));
         self.free.fetch_sub(free, Ordering::Relaxed);
+        bits.note_taken(start);
     }
 
     fn note_look(&self) {
