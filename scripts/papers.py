@@ -387,7 +387,7 @@ def render(papers, pages):
         "",
         "*Undecided* is what the rounds were too few, or the machine too restless, to decide. *Modelled* is computed for a machine",
         "that we have not, from what runs counted. *Not measured* is there, or is a description, and no page judges it.",
-        "[measured.md](measured.md) has a page for each question that our tables answer. Neither a mark-region heap like Immix nor a door for WebAssembly has landed.",
+        "[measured.md](measured.md) has a page for each question that our tables answer. A door for WebAssembly has not landed.",
         "",
         "| paper | " + " | ".join(VERDICTS) + " | rows |",
         "| --- | " + " | ".join(["---:"] * len(VERDICTS)) + " | ---: |",

@@ -42,6 +42,7 @@ PHASES = (
     "prefetch",
     "clear-marks",
     "roots",
+    "evacuation",
     "mark",
     "copy",
     "plan",

@@ -59,7 +59,10 @@ phases! {
     /// Registers, stacks, static data and registered roots were searched; and old objects that were written, where marks
     /// are kept.
     Roots = "roots",
-    /// Everything reachable was marked.
+    /// With old=mark-region, it was decided which blocks are evacuated while everything is marked, as the reason says; the
+    /// objects are blocks, the bytes are room for copies.
+    Evacuation = "evacuation",
+    /// Everything reachable was marked; with old=mark-region, the bytes are those that were evacuated.
     Mark = "mark",
     /// What lives in the young generation was copied; bytes and objects are those copied.
     Copy = "copy",

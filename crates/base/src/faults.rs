@@ -31,6 +31,8 @@ pub enum FaultPoint {
     Allocation,
     /// The old space has no room for an object that is promoted.
     Promotion,
+    /// There is no free block for an object that is evacuated.
+    Evacuation,
     /// A zeroing thread is held up with a block that it has claimed, and gives it up.
     ZeroingLate,
     /// A zeroing thread ends.
@@ -55,7 +57,7 @@ pub enum FaultPoint {
 
 impl FaultPoint {
     /// How many points there are.
-    pub const COUNT: usize = 18;
+    pub const COUNT: usize = 19;
 
     /// Every point, in declaration order.
     pub const ALL: [FaultPoint; FaultPoint::COUNT] = [
@@ -67,6 +69,7 @@ impl FaultPoint {
         FaultPoint::LibraryListChanged,
         FaultPoint::Allocation,
         FaultPoint::Promotion,
+        FaultPoint::Evacuation,
         FaultPoint::ZeroingLate,
         FaultPoint::ZeroingThread,
         FaultPoint::EphemeronTable,
@@ -89,6 +92,7 @@ impl FaultPoint {
         "library-list-changed",
         "allocation",
         "promotion",
+        "evacuation",
         "zeroing-late",
         "zeroing-thread",
         "ephemeron-table",

@@ -238,9 +238,9 @@ option_table! {
     mark_arena: usize = 0, "mark-arena", Tuning, Libgc, None, size(64 << 10, "chosen from the heap's size");
     /// Whether threads allocate small objects from free lists of their own, without a lock.
     thread_lists: bool = true, "thread-lists", Tuning, Libgc, None, SWITCH;
-    /// How the old generation is collected: all live objects slide together, or they stay and the holes are filled.
+    /// How the old generation is collected: all live objects slide together, or they stay and holes or free lines are filled.
     old: OldPolicy = OldPolicy::MarkCompact, "old", Tuning, Precise, Some("ASPLOS 2013, section 2.4"), Accepted::Choice(OldPolicy::NAMES);
-    /// How a forked child collects the old generation. Under mark-sweep what lives stays in the pages that it shares with its parent.
+    /// How a forked child collects the old generation. By default what lives stays in the pages that it shares with its parent.
     child_old: OldPolicy = OldPolicy::MarkSweep, "child-old", Tuning, Precise, None, Accepted::Choice(OldPolicy::NAMES);
     /// Whether the young generation is collected by itself. `auto`: while that costs less than collecting everything.
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);

@@ -13,7 +13,7 @@ fn line(options: &str, more: &[&str]) -> serde_json::Value {
 #[test]
 fn the_largest_array_is_found_in_each_heap() {
     for arrays in ["contiguous", "zray", "naive"] {
-        for old in ["mark-sweep", "mark-compact"] {
+        for old in ["mark-sweep", "mark-compact", "mark-region"] {
             let options = format!("arrays={arrays},old={old}");
             for holes in ["8k", "64k"] {
                 let found = line(&options, &["--holes", holes]);

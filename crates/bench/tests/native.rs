@@ -162,7 +162,7 @@ fn programs_compute_what_they_say() {
 
 #[test]
 fn programs_stand_a_collection_at_any_time() {
-    for old in ["mark-compact", "mark-sweep"] {
+    for old in ["mark-compact", "mark-sweep", "mark-region"] {
         let options = format!("stress=5000,poison=on,quarantine=2,old={old}");
         let at_each = result("compiler", "4", &["--opt", &options]);
         assert_eq!(at_each, text(compiler::compiler(0)));
@@ -500,7 +500,7 @@ fn texts_are_packed_and_joined_as_strings_are() {
 
 #[test]
 fn large_arrays_stand_a_collection_at_any_time() {
-    for old in ["mark-compact", "mark-sweep"] {
+    for old in ["mark-compact", "mark-sweep", "mark-region"] {
         let at_each = |name: &str, stress: u32| {
             let options = format!("stress={stress},poison=on,quarantine=2,old={old}");
             result(name, "4", &["--opt", &options])

@@ -102,7 +102,11 @@ fn list(heap: &Heap, mutator: &mut gleaner::Mutator, count: usize) -> Handle {
 #[test]
 fn a_snapshot_has_what_lives_and_what_keeps_it() {
     let place = Place::new("call");
-    for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+    for old in [
+        OldPolicy::MarkCompact,
+        OldPolicy::MarkSweep,
+        OldPolicy::MarkRegion,
+    ] {
         for refs in [References::Wide, References::Compressed] {
             for arrays in ["contiguous", "zray,first-n=64,arraylet=256"] {
                 let setup = builder().old(old).references(refs).ignore_environment();

@@ -689,7 +689,11 @@ fn what_mutators_counted_that_the_child_has_lost_is_kept() {
 #[test]
 fn a_child_that_collects_everything_moves_what_lives_by_option_alone() {
     let _alone = alone();
-    for (child_old, stays) in [("mark-sweep", true), ("mark-compact", false)] {
+    for (child_old, stays) in [
+        ("mark-sweep", true),
+        ("mark-region", true),
+        ("mark-compact", false),
+    ] {
         for generations in ["auto", "never"] {
             let options = format!("child-old={child_old},generations={generations}");
             let heap = builder().options(&options).unwrap().build().unwrap();

@@ -34,7 +34,11 @@ fn fill(mutator: &mut Mutator, of: Array, bytes: u32, sum: usize) -> Vec<gleaner
 fn memory_is_touched_where_it_is_used() {
     large_heaps_with_little_in_them();
     what_pinned_objects_leave_is_given_back();
-    for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+    for old in [
+        OldPolicy::MarkCompact,
+        OldPolicy::MarkSweep,
+        OldPolicy::MarkRegion,
+    ] {
         for (bytes, arrays) in [
             (1000, "contiguous"),
             (100_000, "contiguous"),

@@ -5,6 +5,9 @@
 //! The header word is the shipped one, with the shipped functions. A copy is a cell: loom fails the model if a worker
 //! reads one before the winner has finished writing it. The object's slot is an atomic, as slots are: a worker that
 //! forwards the object to itself stores to it, while others may still copy it.
+//!
+//! The same for an object that marking evacuates (`old/mark_region/trace.rs`), with the shipped marks: wherever the object
+//! is in the end, it has one mark there, and was made grey once.
 #![cfg(loom)]
 
 use std::sync::Arc;
@@ -12,6 +15,7 @@ use std::sync::Arc;
 use gleaner_base::sync::{AtomicU64, Ordering, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::header::{self, Header};
+use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 use gleaner_mem::object_model::TypeId;
 use loom::thread;
 
@@ -130,4 +134,82 @@ fn one_copy_wins_and_is_whole() {
 fn an_object_that_stays_is_where_it_was_for_all() {
     check([true, false, true]);
     check([false; 3]);
+}
+
+/// Where copies of the evacuated object go, a word of marks each, and above them the object itself.
+const BASE: Address = Address::new(0x20_0000);
+const CANDIDATE: Address = BASE.add(2 * WORD_BYTES);
+
+struct Evacuation {
+    header: AtomicU64,
+    marks: ObjectBits,
+}
+
+impl Evacuation {
+    /// What a worker does that reaches the object. Where it is then, and whether this worker makes it grey.
+    fn reach(&self, worker: usize, room: bool) -> (Address, bool) {
+        let found = header::look(&self.header);
+        if let Some(place) = found.forwardee(CANDIDATE) {
+            return (place, false);
+        }
+        let target = room.then_some(BASE.add(worker * WORD_BYTES));
+        if let Some(target) = target {
+            assert!(self.marks.mark(target), "a copy is marked by its worker");
+        }
+        match header::publish(&self.header, CANDIDATE, found, target) {
+            Ok(place) => {
+                if target.is_none() {
+                    assert!(self.marks.mark(place));
+                }
+                (place, true)
+            }
+            Err(place) => {
+                if let Some(target) = target {
+                    self.marks.unmark(target);
+                }
+                (place, false)
+            }
+        }
+    }
+
+    /// Another slot leads to where the object is: nobody makes it grey a second time.
+    fn reach_again(&self, place: Address) {
+        if place != CANDIDATE {
+            assert!(!self.marks.mark(place), "a published copy is marked");
+        }
+    }
+}
+
+fn check_evacuation(rooms: [bool; 2]) {
+    loom::model(move || {
+        let stage = Arc::new(Evacuation {
+            header: AtomicU64::new(Header::fresh(TypeId::new(7)).word()),
+            marks: ObjectBits::new(BASE, 3 * WORD_BYTES).unwrap(),
+        });
+        let other = {
+            let stage = stage.clone();
+            thread::spawn(move || {
+                let (place, is_grey) = stage.reach(1, rooms[1]);
+                stage.reach_again(place);
+                (place, is_grey)
+            })
+        };
+        let (own, is_grey) = stage.reach(0, rooms[0]);
+        stage.reach_again(own);
+        let (place, is_grey_too) = other.join().unwrap();
+        assert_eq!(own, place);
+        assert!(is_grey != is_grey_too, "one worker makes it grey");
+        let marked = (0..3).flat_map(|word| stage.marks.starts(word));
+        assert!(
+            marked.eq([own]),
+            "it is marked where it is, and nowhere else"
+        );
+    });
+}
+
+#[test]
+fn what_is_evacuated_is_marked_where_it_is() {
+    check_evacuation([true, true]);
+    check_evacuation([true, false]);
+    check_evacuation([false, false]);
 }

@@ -123,6 +123,8 @@ choice! {
         MarkCompact = "mark-compact",
         /// Nothing moves; the holes between what lives are filled one by one (ISMM 2000, section 5).
         MarkSweep = "mark-sweep",
+        /// Free lines of blocks are filled, and what lives in sparse blocks is moved together (Immix, PLDI 2008).
+        MarkRegion = "mark-region",
     }
 }
 

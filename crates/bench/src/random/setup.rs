@@ -54,12 +54,13 @@ pub struct Setup {
 }
 
 /// The points that a precise heap can meet, and up to which visit it is likely to.
-const POINTS: [(FaultPoint, usize); 9] = [
+const POINTS: [(FaultPoint, usize); 10] = [
     (FaultPoint::CommitMemory, 12),
     (FaultPoint::ReserveMemory, 12),
     (FaultPoint::StartWorker, 4),
     (FaultPoint::Allocation, 400),
     (FaultPoint::Promotion, 2000),
+    (FaultPoint::Evacuation, 200),
     (FaultPoint::ZeroingLate, 60),
     (FaultPoint::ZeroingThread, 60),
     (FaultPoint::EphemeronTable, 30),
@@ -169,7 +170,7 @@ const CUT_CHOICES: &[(&str, &[&str])] = &[
 const CHOICES: &[(&str, &[&str])] = &[
     ("refs", &["wide", "compressed"]),
     ("crew", &["all", "all", "auto"]),
-    ("old", &["mark-compact", "mark-sweep"]),
+    ("old", &["mark-compact", "mark-sweep", "mark-region"]),
     ("generations", &["auto", "always", "never"]),
     (
         "zeroing",

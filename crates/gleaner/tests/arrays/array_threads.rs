@@ -20,7 +20,7 @@ use readers::Copies;
 use shared::Case;
 
 /// How arrays are cut, and what else differs: each has a seed of its own.
-const OPTIONS: [&str; 17] = [
+const OPTIONS: [&str; 19] = [
     "arrays=contiguous,workers=3,stress=60,verify=edges",
     "arrays=zray,first-n=64,arraylet=256,workers=1",
     "arrays=zray,first-n=64,arraylet=256,workers=3,refs=compressed,verify=edges,poison=on",
@@ -38,6 +38,8 @@ const OPTIONS: [&str; 17] = [
     "arrays=zray,first-n=64,arraylet=256,array-guard=on,stress=70,workers=3,poison=on,verify=edges",
     "arrays=naive-a,refs=compressed,stress=50,verify=edges,poison=on",
     "arrays=naive-b,copy-on-write=on,old=mark-sweep,stress=60",
+    "arrays=zray,first-n=64,arraylet=256,old=mark-region,stress=40,workers=3,verify=edges,poison=on",
+    "arrays=contiguous,refs=compressed,old=mark-region,stress=50,workers=3,verify=edges,poison=on",
 ];
 
 /// A test with this name, for all of them.

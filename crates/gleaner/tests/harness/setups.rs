@@ -9,11 +9,13 @@ pub const FORMATS: [References; 2] = [References::Wide, References::Compressed];
 pub type Setup = (References, OldPolicy);
 
 /// Each slot format with each policy.
-pub const SETUPS: [Setup; 4] = [
+pub const SETUPS: [Setup; 6] = [
     (References::Wide, OldPolicy::MarkCompact),
     (References::Compressed, OldPolicy::MarkCompact),
     (References::Wide, OldPolicy::MarkSweep),
     (References::Compressed, OldPolicy::MarkSweep),
+    (References::Wide, OldPolicy::MarkRegion),
+    (References::Compressed, OldPolicy::MarkRegion),
 ];
 
 /// A heap of that limit that verifies and poisons, and whose two workers take part in each collection.

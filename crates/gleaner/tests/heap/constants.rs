@@ -12,7 +12,11 @@ const COUNT: usize = 2000;
 #[test]
 fn constants_are_neither_marked_nor_moved() {
     for references in [References::Wide, References::Compressed] {
-        for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+        for old in [
+            OldPolicy::MarkCompact,
+            OldPolicy::MarkSweep,
+            OldPolicy::MarkRegion,
+        ] {
             let heap = Heap::builder()
                 .limit(4 << 20)
                 .references(references)

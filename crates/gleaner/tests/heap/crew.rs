@@ -72,6 +72,7 @@ fn no_more_take_part_than_there_may_be() {
     let list = "topology=node:1 core:8,workers=3";
     for (more, phase) in [
         (",old=mark-sweep,generations=never", Phase::Mark),
+        (",old=mark-region,generations=never", Phase::Mark),
         ("", Phase::Copy),
     ] {
         let builder = Heap::builder().options(&format!("{list}{more}")).unwrap();

@@ -26,6 +26,7 @@ fn ways() -> impl Iterator<Item = Way> {
             [
                 (References::Wide, OldPolicy::MarkCompact),
                 (References::Compressed, OldPolicy::MarkSweep),
+                (References::Wide, OldPolicy::MarkRegion),
             ]
             .map(|(references, old)| (references, old, workers, everything))
         })
@@ -34,7 +35,7 @@ fn ways() -> impl Iterator<Item = Way> {
 
 /// The most looks of one collection. A full collection in place marks, and then copies the young objects.
 fn most_looks((_, old, _, everything): Way) -> u64 {
-    let traces = 1 + u64::from(everything && old == OldPolicy::MarkSweep);
+    let traces = 1 + u64::from(everything && old != OldPolicy::MarkCompact);
     traces * MOST_LOOKS * LINKS as u64
 }
 

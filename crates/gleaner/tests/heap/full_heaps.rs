@@ -8,7 +8,11 @@ use gleaner::{
     Structure, Type,
 };
 
-const OLD: [OldPolicy; 2] = [OldPolicy::MarkCompact, OldPolicy::MarkSweep];
+const OLD: [OldPolicy; 3] = [
+    OldPolicy::MarkCompact,
+    OldPolicy::MarkSweep,
+    OldPolicy::MarkRegion,
+];
 
 /// Puts a number at the head of a list.
 fn append(
@@ -352,7 +356,7 @@ fn random_sizes_keep_to_the_limit() {
         let heap = Heap::builder()
             .limit(limit)
             .young(young)
-            .old(OLD[random.below(2)])
+            .old(OLD[random.below(3)])
             .tenure([0, 1, 3, 15][random.below(4)])
             .references([References::Wide, References::Compressed][random.below(2)])
             .resize(random.below(3) > 0)
@@ -445,7 +449,11 @@ fn what_lives_may_grow_at_once_to_most_of_the_heap() {
 /// Large and pinned objects find the room that eden does not need.
 #[test]
 fn a_heap_with_little_alive_has_room_for_a_large_object() {
-    for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+    for old in [
+        OldPolicy::MarkCompact,
+        OldPolicy::MarkSweep,
+        OldPolicy::MarkRegion,
+    ] {
         for (limit, large) in [
             (4 << 20, 500_000),
             (16 << 20, 4 << 20),

@@ -59,7 +59,11 @@ fn run(generations: Generations, references: References, old: OldPolicy) -> [Tot
 #[test]
 fn what_lives_is_the_same_whatever_is_collected() {
     for references in [References::Wide, References::Compressed] {
-        for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+        for old in [
+            OldPolicy::MarkCompact,
+            OldPolicy::MarkSweep,
+            OldPolicy::MarkRegion,
+        ] {
             let [_, never] = run(Generations::Never, references, old);
             assert_eq!(never.scavenges, 0, "{old:?} {references:?}");
             let [_, always] = run(Generations::Always, references, old);

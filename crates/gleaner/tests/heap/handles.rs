@@ -69,7 +69,11 @@ impl Table {
 
 #[test]
 fn the_last_of_each_task_is_looked_at_like_all_others() {
-    for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+    for old in [
+        OldPolicy::MarkCompact,
+        OldPolicy::MarkSweep,
+        OldPolicy::MarkRegion,
+    ] {
         for workers in [1, 3] {
             let heap = Heap::builder()
                 .limit(32 << 20)

@@ -78,7 +78,11 @@ fn churn(group: Group, old: OldPolicy) -> Totals {
 
 #[test]
 fn objects_of_4_kb_lead_to_no_more_full_collections_than_small_ones() {
-    for old in [OldPolicy::MarkSweep, OldPolicy::MarkCompact] {
+    for old in [
+        OldPolicy::MarkSweep,
+        OldPolicy::MarkCompact,
+        OldPolicy::MarkRegion,
+    ] {
         let small = churn(Group::List, old).full_collections;
         let medium = churn(Group::Array, old).full_collections;
         assert!(small > 8, "{small} full collections");
@@ -127,7 +131,11 @@ fn pinned_objects_may_have_nearly_all_of_the_heap() {
 
 #[test]
 fn pinned_objects_that_die_lead_to_full_collections_and_leave_room_for_others() {
-    for old in [OldPolicy::MarkSweep, OldPolicy::MarkCompact] {
+    for old in [
+        OldPolicy::MarkSweep,
+        OldPolicy::MarkCompact,
+        OldPolicy::MarkRegion,
+    ] {
         let heap = Heap::builder()
             .limit(4 * MB)
             .workers(1)

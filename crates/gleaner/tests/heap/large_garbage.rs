@@ -66,7 +66,11 @@ fn run(old: OldPolicy) -> (usize, usize) {
 
 #[test]
 fn no_scavenge_is_thrown_away_for_large_objects() {
-    for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+    for old in [
+        OldPolicy::MarkCompact,
+        OldPolicy::MarkSweep,
+        OldPolicy::MarkRegion,
+    ] {
         let (full, in_vain) = run(old);
         let what = format!("{old:?}: {full}, {in_vain} after a scavenge");
         println!("{what}");

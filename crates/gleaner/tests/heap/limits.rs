@@ -4,6 +4,11 @@
 use gleaner::{Elements, Generations, Heap, OldPolicy, References, Structure};
 
 const MB: usize = 1 << 20;
+const OLD: [OldPolicy; 3] = [
+    OldPolicy::MarkCompact,
+    OldPolicy::MarkSweep,
+    OldPolicy::MarkRegion,
+];
 
 /// How a heap is filled.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +97,7 @@ fn what_lives_and_what_is_used_never_exceed_the_limit() {
                 bytes: [24, 40][index / 4 % 2],
                 workers: 1 + index / 8 % 2,
                 references: [References::Wide, References::Compressed][index % 2],
-                old: [OldPolicy::MarkCompact, OldPolicy::MarkSweep][index / 4 % 2],
+                old: OLD[index / 2 % 3],
                 generations: [Generations::Auto, Generations::Always][index / 2 % 2],
                 large: index % 3 != 1,
             };

@@ -23,6 +23,7 @@ mod limits;
 mod link_order;
 mod listeners;
 mod locked;
+mod mark_region;
 mod memory;
 mod places;
 #[path = "../../../plans/tests/harness/rng.rs"]

@@ -74,7 +74,11 @@ fn hold_outside(heap: &Heap, kept: usize) -> (usize, u64, u64) {
 
 #[test]
 fn objects_that_hold_bytes_outside_are_collected_before_these_are_too_many() {
-    for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+    for old in [
+        OldPolicy::MarkCompact,
+        OldPolicy::MarkSweep,
+        OldPolicy::MarkRegion,
+    ] {
         let builder = Heap::builder().limit(1 << 30).old(old).ignore_environment();
         let heap = builder.build().unwrap();
         let (most, scavenges, full) = hold_outside(&heap, 0);
@@ -179,6 +183,7 @@ fn memory_goes_back_when_what_lives_shrinks() {
         ("", OldPolicy::MarkCompact),
         ("young=16m", OldPolicy::MarkCompact),
         ("", OldPolicy::MarkSweep),
+        ("", OldPolicy::MarkRegion),
     ] {
         let builder = Heap::builder().limit(1 << 30).old(old).ignore_environment();
         let heap = builder.options(list_of).unwrap().build().unwrap();
@@ -234,6 +239,7 @@ fn what_lives_stays_when_memory_is_given_back() {
         "quarantine=2",
         "arrays=zray,first-n=64,arraylet=256",
         "old=mark-sweep",
+        "old=mark-region",
         "generations=never",
         "resize=off",
         "topology=node:4 core:1 pu:1,plan=naps",
@@ -340,6 +346,7 @@ fn the_limit_changes_while_the_program_runs() {
     for (resize, old) in [
         (true, OldPolicy::MarkCompact),
         (true, OldPolicy::MarkSweep),
+        (true, OldPolicy::MarkRegion),
         (false, OldPolicy::MarkCompact),
     ] {
         let builder = Heap::builder()

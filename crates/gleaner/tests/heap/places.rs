@@ -16,7 +16,11 @@ const NODE: Structure = Structure {
 fn policies() -> Vec<Builder> {
     let mut all = Vec::new();
     for references in [References::Wide, References::Compressed] {
-        for old in [OldPolicy::MarkCompact, OldPolicy::MarkSweep] {
+        for old in [
+            OldPolicy::MarkCompact,
+            OldPolicy::MarkSweep,
+            OldPolicy::MarkRegion,
+        ] {
             let builder = Heap::builder()
                 .references(references)
                 .old(old)

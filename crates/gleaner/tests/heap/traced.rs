@@ -118,7 +118,11 @@ fn with_policy(references: References, stress: u32, old: OldPolicy) -> Heap {
 }
 
 fn chains(stress: u32, count: u64, rounds: usize) {
-    let policies = [OldPolicy::MarkCompact, OldPolicy::MarkSweep];
+    let policies = [
+        OldPolicy::MarkCompact,
+        OldPolicy::MarkSweep,
+        OldPolicy::MarkRegion,
+    ];
     for (references, old) in FORMATS
         .iter()
         .flat_map(|&references| policies.map(|old| (references, old)))

@@ -313,7 +313,7 @@ fn looks_are_linear(
     everything: bool,
     count: usize,
 ) {
-    let traces = 1 + u64::from(everything && setup.1 == OldPolicy::MarkSweep);
+    let traces = 1 + u64::from(everything && setup.1 != OldPolicy::MarkCompact);
     for order in Order::ALL {
         for apart in [false, true] {
             let heap = builder(setup, workers).young(192 << 20).build().unwrap();

@@ -15,22 +15,27 @@ fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
     mutator.totals()
 }
 
-/// Both slot formats with both old generations, and each trace order with one of them, `hierarchical` with each
+/// Both slot formats with each old generation, and each trace order with one of them, `hierarchical` with each
 /// somewhere; both ways of parking with both task queues.
-/// Sizes are fixed or not. At last, a heap that never collects the young generation by itself.
-fn policies() -> [Builder; 5] {
-    let [wide, in_place, compressed, compressed_in_place] = generational();
-    let never = wide.clone().generations(Generations::Never).resize(true);
-    [wide, in_place, compressed, compressed_in_place, never]
+/// Sizes are fixed or not. At last, heaps that never collect the young generation by itself.
+fn policies() -> [Builder; 8] {
+    let [a, b, c, d, e, f] = generational();
+    let [never, never_by_lines] = [&a, &e].map(|of| {
+        let of = of.clone().generations(Generations::Never);
+        of.resize(true)
+    });
+    [a, b, c, d, e, f, never, never_by_lines]
 }
 
-fn generational() -> [Builder; 4] {
+fn generational() -> [Builder; 6] {
     use {OldPolicy::*, References::*, TraceOrder::*};
     [
         (Wide, MarkCompact, Hierarchical),
         (Wide, MarkSweep, Breadth),
         (Compressed, MarkCompact, Depth),
         (Compressed, MarkSweep, Hierarchical),
+        (Wide, MarkRegion, Depth),
+        (Compressed, MarkRegion, Hierarchical),
     ]
     .map(|(references, old, order)| {
         Heap::builder()
@@ -47,7 +52,7 @@ fn generational() -> [Builder; 4] {
             } else {
                 TaskQueue::LockFree
             })
-            .resize(old == MarkSweep)
+            .resize(old == MarkSweep || (old, references) == (MarkRegion, Compressed))
             .prefetch(references == Wide)
             .limit(12 << 20)
     })

@@ -90,14 +90,15 @@ pub fn replay(data: &[u8]) -> (Outcome, gleaner::Totals) {
         0 => References::Wide,
         _ => References::Compressed,
     };
-    let old = match setup >> 5 & 1 {
-        0 => OldPolicy::MarkCompact,
-        _ => OldPolicy::MarkSweep,
+    let old = match (setup >> 5 & 1, pages % 2) {
+        (0, _) => OldPolicy::MarkCompact,
+        (_, 0) => OldPolicy::MarkSweep,
+        _ => OldPolicy::MarkRegion,
     };
     let trace_order = match (setup >> 6 & 1, old) {
         (0, _) => TraceOrder::Hierarchical,
         (_, OldPolicy::MarkCompact) => TraceOrder::Depth,
-        (_, OldPolicy::MarkSweep) => TraceOrder::Breadth,
+        (_, OldPolicy::MarkSweep | OldPolicy::MarkRegion) => TraceOrder::Breadth,
     };
     let heap = Heap::builder()
         .options(arrays)

@@ -2,8 +2,8 @@
 //!
 //! A thread that wants one leaves the gate, takes `collecting`, and closes the gate; the same thread leads the workers.
 //! A scavenge that finds no room for everything is followed by a full collection in the same stop. Under
-//! `old=mark-sweep` that one marks, frees in place, and promotes all that is young into the holes; if they are too
-//! small, everything is slid together after all.
+//! `old=mark-sweep` that one marks, frees in place, and promotes all that is young into the holes, under `old=mark-region`
+//! into free lines; if they are too small, everything is slid together after all.
 
 use alloc::boxed::Box;
 
@@ -309,7 +309,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let decision = collection::next_extent(&Measurements {
             // Holes between pinned objects are no room for others.
-            old_free: room.min(self.old.free()),
+            old_free: room.min(self.old_space_room() + self.old.holes()),
             promoted_lately: state.lately.promoted,
             survivors: self.nursery.from().used(),
             left: self.old_left(),

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use gleaner_base::options::{OldPages, Options, Pages, Plan, Size, Zeroing};
+use gleaner_base::options::{OldPages, OldPolicy, Options, Pages, Plan, Size, Zeroing};
 use gleaner_mem::object_model::whole_granules;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::memory;
@@ -109,6 +109,10 @@ impl Config {
         if options.quarantine > 0 {
             // Each allocation is looked at, and zeroes what it takes.
             options.zeroing = Zeroing::HotPath;
+        }
+        if options.old == OldPolicy::MarkRegion && options.child_old == OldPolicy::MarkSweep {
+            // Either leaves what lives where it is, and holes are free lines already.
+            options.child_old = OldPolicy::MarkRegion;
         }
         let leaves_pages = options.plan == Plan::Naps && is_placed_from_outside(&topology);
         (options.pages, options.old_pages) = pages(&options, leaves_pages);

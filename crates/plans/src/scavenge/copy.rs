@@ -381,7 +381,10 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
         let heap = self.heap;
         loop {
             let buffer = &mut local.old_buffer;
-            let target = heap.old.allocate(self.bits, buffer, bytes, Growth::Allowed);
+            let target = match heap.lines() {
+                None => heap.old.allocate(self.bits, buffer, bytes, Growth::Allowed),
+                Some(lines) => heap.old.allocate(lines, buffer, bytes, Growth::Allowed),
+            };
             if target.is_some() || !heap.reserve_more() {
                 return target;
             }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 
-use gleaner_base::options::{Generations, HugePages};
+use gleaner_base::options::{Generations, HugePages, OldPolicy};
 use gleaner_base::sync::{AtomicU64, AtomicUsize};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
@@ -17,6 +17,7 @@ use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::LargeObjects;
 use gleaner_spaces::precise::mark_compact::Plan;
+use gleaner_spaces::precise::mark_region::MarkRegion;
 use gleaner_spaces::precise::regions::Kind;
 use gleaner_spaces::precise::tenured::Tenured;
 use gleaner_work::Crew;
@@ -132,6 +133,7 @@ impl<F: SlotFormat> Scavenge<F> {
             zeroing: Zeroing::new(&config, eden, sizes.range(Kind::Eden))
                 .ok_or_else(need("its blocks"))?,
             old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
+            mark_region: mark_region_of(&config, old, sizes.old)?,
             constants,
             pinned: Tenured::new(pinned).ok_or_else(need("its blocks"))?,
             large: LargeObjects::new(begins(Kind::Large), sizes.large, sizes.as_used)
@@ -269,6 +271,21 @@ fn arraylets_of(
     };
     let space = Arraylets::new(start, sizes.arraylets, cutting.arraylet_shift);
     space.map(Some).ok_or_else(need("its arraylets"))
+}
+
+/// The lines of the old space, if a policy of the heap or of a forked child marks them.
+fn mark_region_of(
+    config: &Config,
+    old: Address,
+    bytes: usize,
+) -> Result<Option<MarkRegion>, CreateError> {
+    let options = &config.options;
+    let [now, in_child] = [options.old, options.child_old].map(|old| old == OldPolicy::MarkRegion);
+    if !now && !in_child {
+        return Ok(None);
+    }
+    let space = MarkRegion::new(old, bytes, now);
+    space.map(Some).ok_or_else(need("its lines"))
 }
 
 /// The workers, with room for what they grey.

@@ -69,6 +69,7 @@ impl<F: SlotFormat> Scavenge<F> {
     /// not slid any more, and the young generation is collected by itself again.
     fn keep_pages_shared(&self, state: &mut State) {
         state.old = self.config.options.child_old;
+        state.evacuates = false;
         let is_open = self.config.options.generations != Generations::Never;
         if is_open && !old::policy::<F>(state.old).slides() {
             state.scavenging = true;

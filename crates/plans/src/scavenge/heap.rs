@@ -20,6 +20,7 @@ use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::LargeObjects;
 use gleaner_spaces::precise::mark_compact::Plan;
+use gleaner_spaces::precise::mark_region::MarkRegion;
 use gleaner_spaces::precise::nursery::Nursery;
 use gleaner_spaces::precise::regions::{Kind, Regions};
 use gleaner_spaces::precise::tenured::Tenured;
@@ -69,6 +70,8 @@ pub struct Scavenge<F> {
     pub zeroing: Zeroing,
     /// The old space.
     pub old: Tenured,
+    /// Its lines, if it is ever collected by them.
+    pub(super) mark_region: Option<MarkRegion>,
     /// Objects that no collection looks at.
     pub constants: BumpRegion,
     /// Small objects that may not move.
@@ -322,12 +325,36 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Bytes in use of the old, the pinned and the large space and that of arraylets: what `old_limit` limits.
     pub(super) fn old_used(&self) -> usize {
-        self.old.region.used() + self.beside_used()
+        self.old_space_used() + self.beside_used()
+    }
+
+    /// Bytes in use of the old space: up to its top, without vacant blocks.
+    pub(super) fn old_space_used(&self) -> usize {
+        let region = &self.old.region;
+        match self.lines() {
+            None => region.used(),
+            Some(lines) => lines.used(region),
+        }
     }
 
     /// Of those, bytes that are free: in holes.
     pub(super) fn old_holes(&self) -> usize {
         self.old.holes() + self.pinned.holes()
+    }
+
+    /// The lines of the old space, while its holes are free lines.
+    #[inline]
+    pub(super) fn lines(&self) -> Option<&MarkRegion> {
+        self.mark_region.as_ref().filter(|lines| lines.is_in_use())
+    }
+
+    /// Bytes by which the old space may grow: above its top, as a rule.
+    pub(super) fn old_space_room(&self) -> usize {
+        let region = &self.old.region;
+        match self.lines() {
+            None => region.free(),
+            Some(lines) => lines.room(region),
+        }
     }
 
     /// Bytes in use of constants, of the pinned and the large space, and of that of arraylets. Asked a few times in a collection: inline it
@@ -364,7 +391,9 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Bytes of side metadata. They do not count toward the limit.
     pub fn metadata_bytes(&self) -> usize {
         let arraylets = self.arraylets.as_ref();
+        let lines = self.mark_region.as_ref();
         self.cards.bytes()
+            + lines.map_or(0, MarkRegion::metadata_bytes)
             + self.tables.bytes()
             + self.plan.bytes()
             + self.large.metadata_bytes()

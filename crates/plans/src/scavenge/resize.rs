@@ -12,6 +12,7 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
+use gleaner_spaces::precise::mark_region::MarkRegion;
 use gleaner_spaces::precise::regions::MOST_REGIONS;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
@@ -218,12 +219,34 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// The old space may grow as far as the limit allows.
     pub(super) fn set_old_end(&self, locked: &mut AllocatorLocked<'_>) {
-        self.old.region.set_end(locked, self.farthest_old_end());
+        self.let_old_space_reach(locked, self.farthest_old_end());
+    }
+
+    /// The old space ends at `end` from now on; where it has lines, it may use as many bytes as if it did, wherever blocks
+    /// are vacant.
+    fn let_old_space_reach(&self, locked: &mut AllocatorLocked<'_>, end: Address) {
+        let region = &self.old.region;
+        match self.lines() {
+            None => region.set_end(locked, end),
+            Some(lines) => {
+                lines.set_most(locked, end.offset_from(region.start()));
+                region.set_end(locked, self.nursery.start());
+            }
+        }
+    }
+
+    /// Where the old space ends, or would if nothing of it were vacant.
+    fn old_space_end(&self) -> Address {
+        let region = &self.old.region;
+        let end = |lines: &MarkRegion| region.start().add(lines.most());
+        self.lines().map_or(region.end(), end)
     }
 
     fn farthest_old_end(&self) -> Address {
         let region = &self.old.region;
-        let others = self.beside_used();
+        // Scavenges leave blocks to the next evacuation.
+        let held = self.lines().map_or(0, MarkRegion::held) * BLOCK_BYTES;
+        let others = self.beside_used() + held;
         let limit = self.old_limit.load(Ordering::Relaxed);
         let bytes = limit.saturating_sub(others) / BLOCK_BYTES * BLOCK_BYTES;
         // Sizes are rounded: the limit may be a little more than the range.
@@ -231,39 +254,66 @@ impl<F: SlotFormat> Scavenge<F> {
         region.start().add(bytes.min(range))
     }
 
+    /// Up to where live objects may slide in the old space: as far as the limit allows, and at least as far as those that
+    /// lie there now may need.
+    pub(super) fn end_of_sliding(&self) -> Address {
+        let region = &self.old.region;
+        let needed = region.start().add(self.old_space_used());
+        self.farthest_old_end().max(needed)
+    }
+
     /// Reserves `bytes` for promotions, before anybody uses them: the old space may grow by as much, and no more is
     /// resident then than the limit allows. All that may be promoted would be more than is used, as a rule, and what is
     /// given back is soon asked for again. [`Scavenge::reserve_more`] does the rest.
     pub(super) fn reserve_old(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) {
         let region = &self.old.region;
-        let used = region.used().saturating_add(bytes);
+        let used = self.old_space_used().saturating_add(bytes);
         let end = region.start().add(used.next_multiple_of(BLOCK_BYTES));
-        region.set_end(locked, end.min(self.farthest_old_end()));
-        self.make_resident_room(locked, region.free());
+        self.let_old_space_reach(locked, end.min(self.farthest_old_end()));
+        self.make_resident_room(locked, self.old_space_room());
     }
 
     /// A worker of a scavenge found no room in the old space: whether there is more now, reserved by it or by another.
     pub(super) fn reserve_more(&self) -> bool {
-        let region = &self.old.region;
-        let seen = region.end();
+        let seen = self.old_space_end();
         // No mutator holds the lock in a stopped world.
         let reserve = |locked: &mut AllocatorLocked<'_>| {
-            if seen == region.end() {
+            if seen == self.old_space_end() {
                 let end = seen.add(RESERVED_AT_ONCE).min(self.farthest_old_end());
-                let high = Address::new(self.old_high.load(Ordering::Relaxed)).max(end);
-                let old = high.offset_from(region.start());
-                let resident = old + self.beside_resident();
+                let resident = self.old_resident_up_to(end) + self.beside_resident();
                 let limit = self.old_limit.load(Ordering::Relaxed);
                 // Memory above the top is about to be used by other workers: only that of large objects and arraylets is
                 // given back. The others read strips and generations and claim arraylets that live meanwhile, and both
                 // spaces are swept when all is traced.
                 self.release_beside(locked, resident.saturating_sub(limit));
-                region.set_end(locked, end.max(seen));
+                self.let_old_space_reach(locked, end.max(seen));
             }
-            seen < region.end()
+            seen < self.old_space_end()
         };
         // SAFETY: the calling worker has no proof: the leader's is borrowed for reading while the phase runs.
         unsafe { self.beside.with(reserve) }
+    }
+
+    /// Bytes of the old space that hold memory when it was filled up to `end`, at most.
+    fn old_resident_up_to(&self, end: Address) -> usize {
+        let region = &self.old.region;
+        match self.lines() {
+            None => {
+                let high = Address::new(self.old_high.load(Ordering::Relaxed)).max(end);
+                high.offset_from(region.start())
+            }
+            // Nothing of what is taken yet may hold memory.
+            Some(lines) => {
+                let more = end.offset_from(region.start());
+                self.old_resident() + more.saturating_sub(lines.used(region))
+            }
+        }
+    }
+
+    /// Bytes of the old space that hold memory, as far as the heap knows.
+    pub(super) fn old_resident(&self) -> usize {
+        let released = self.lines().map_or(0, MarkRegion::released_bytes);
+        self.old_reached().offset_from(self.old.region.start()) - released
     }
 
     /// Remembers how high the old space has been: memory above its top may be resident.
@@ -280,16 +330,14 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Gives memory back that no object of the spaces with a common limit uses, as far as `bytes` more would exceed it.
     pub(super) fn make_resident_room(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) {
-        let region = &self.old.region;
-        let high = self.old_reached();
-        let above = high.offset_from(region.top());
-        let old = region.used() + above;
-        let resident = old + self.beside_resident();
+        let top = self.old.region.top();
+        let resident = self.old_resident() + self.beside_resident();
         let limit = self.old_limit.load(Ordering::Relaxed);
         let excess = (resident + bytes).saturating_sub(limit);
         if excess > 0 {
-            let given = self.release_old_above(region.top());
-            self.release_beside(locked, excess.saturating_sub(given));
+            let left = excess.saturating_sub(self.release_old_above(top));
+            let left = left.saturating_sub(self.release_vacant(locked, left));
+            self.release_beside(locked, left);
         }
     }
 }

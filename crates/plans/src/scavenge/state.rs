@@ -128,6 +128,8 @@ pub struct State {
     pub(super) scavenging: bool,
     /// How the old generation is collected: as option `old` says, or in a forked child `child-old`.
     pub(super) old: OldPolicy,
+    /// Whether marking may evacuate blocks: not in a forked child, where pages are shared.
+    pub(super) evacuates: bool,
     /// What is known of the last collections.
     pub(super) lately: Lately,
     pub(super) last_full: LastFull,
@@ -182,6 +184,7 @@ impl State {
             wants_full: (!scavenging).then_some(NEVER),
             scavenging,
             old: config.options.old,
+            evacuates: true,
             last_full: LastFull::default(),
             fresh_from: [Address::NULL; MOST_NODES],
             uses: Uses::NONE,

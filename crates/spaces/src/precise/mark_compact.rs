@@ -61,8 +61,8 @@ impl Plan {
         Some(Plan { destinations, slid })
     }
 
-    /// Decides where everything that is marked in these regions goes: the old space first, then the nursery's. No
-    /// object is looked at: the bits tell.
+    /// Decides where everything that is marked in these regions goes: the old space first, up to `old_end`, then the
+    /// nursery's. What lives in the old space fits below `old_end`. No object is looked at: the bits tell.
     ///
     /// # Safety
     /// Marking is over: each object that is marked has its granules.
@@ -71,6 +71,7 @@ impl Plan {
         _: &mut WorldStopped<'_>,
         marks: &ObjectBits,
         regions: &Regions<'_>,
+        old_end: Address,
     ) -> Planned {
         let mut planned = Planned {
             ends: [Address::NULL; MOST_REGIONS],
@@ -79,7 +80,7 @@ impl Plan {
         for (end, region) in planned.ends.iter_mut().zip(regions.iter()) {
             *end = region.space.start();
         }
-        let mut target = 0;
+        let (mut target, mut target_end) = (0, old_end);
         for (from, region) in regions.iter().enumerate() {
             let region = region.space;
             let words =
@@ -87,13 +88,9 @@ impl Plan {
             let mut place = |word: usize, tail: usize, granules: usize| {
                 let bytes = granules * GRANULE;
                 // A region has room for its own objects, so this ends there at the latest.
-                while regions[target]
-                    .space
-                    .end()
-                    .offset_from(planned.ends[target])
-                    < bytes
-                {
+                while target_end.offset_from(planned.ends[target]) < bytes {
                     target += 1;
+                    target_end = regions[target].space.end();
                 }
                 let end = &mut planned.ends[target];
                 // SAFETY: elements are within the mapping; this thread alone writes them.
@@ -363,7 +360,8 @@ mod tests {
         let size = |at: Address| sizes[&at.word()];
         let regions = listed([&old, young[0], young[1], young[2]]);
         // SAFETY: there is only this thread.
-        let Planned { ends, lived } = unsafe { plan.make(&mut stopped(), &marks, &regions) };
+        let Planned { ends, lived } =
+            unsafe { plan.make(&mut stopped(), &marks, &regions, old.end()) };
         let mut world = stopped();
         // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
         unsafe {
@@ -417,7 +415,8 @@ mod tests {
         }
         let size = |at: Address| sizes[&at.word()];
         // SAFETY: there is only this thread.
-        let Planned { ends, lived } = unsafe { plan.make(&mut stopped(), &marks, &list) };
+        let Planned { ends, lived } =
+            unsafe { plan.make(&mut stopped(), &marks, &list, old.end()) };
         assert_eq!(lived[..3], [512, 1024, 1024]);
         let mut world = stopped();
         // SAFETY: there is only this thread, and no reference is to be updated.
@@ -470,7 +469,7 @@ mod tests {
         }
         let size = |at: Address| sizes[&at.word()];
         // SAFETY: there is only this thread.
-        let ends = unsafe { plan.make(&mut stopped(), &marks, &list) }.ends;
+        let ends = unsafe { plan.make(&mut stopped(), &marks, &list, regions[0].end()) }.ends;
         let mut world = stopped();
         // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
         unsafe {

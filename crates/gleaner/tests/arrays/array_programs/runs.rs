@@ -170,7 +170,7 @@ pub const FACTORS: &[(&str, &[&str])] = &[
     ("array-kinds", &["all", "references", "primitives"]),
     ("array-guard", &["off", "on"]),
     ("refs", &["wide", "compressed"]),
-    ("old", &["mark-compact", "mark-sweep"]),
+    ("old", &["mark-compact", "mark-sweep", "mark-region"]),
     ("workers", &["1", "3"]),
     ("stress", &["0", "0", "1", "7"]),
     ("verify", &["off", "edges"]),

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod collection;
+pub mod evacuation;
 pub mod external;
 pub mod generation_sizes;
 pub mod generations;

@@ -7,7 +7,7 @@
 
 use core::ptr::NonNull;
 
-use gleaner_base::contexts::WorldStopped;
+use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
 use gleaner_base::sync::{AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
@@ -35,13 +35,12 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Bytes of all spaces that hold memory, as far as the heap knows: what was used once and was not given back.
     pub fn resident(&self) -> usize {
-        let old = self.old_reached().offset_from(self.old.region.start());
         let touched = |(region, touched): (&Region<'_>, &AtomicUsize)| {
             touched.load(Ordering::Relaxed).max(region.space.used())
         };
         let regions = self.nursery.regions();
         let young = regions.iter().zip(&self.touched.0).map(touched);
-        old + self.beside_resident() + young.sum::<usize>()
+        self.old_resident() + self.beside_resident() + young.sum::<usize>()
     }
 
     /// When a collection begins: what is used now, of each region of the nursery up to its top.
@@ -81,6 +80,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.note_old_top();
         let all = self.give_back_next.swap(0, Ordering::Relaxed) != 0;
         let every = self.config.options.release_after;
+        self.release_unused_blocks(state, world, (all, every));
         let uses = &mut state.uses;
         let start = self.old.region.start();
         let top = self.old.region.top();
@@ -110,6 +110,48 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             self.release_young_above(world, &kept_young);
         }
+    }
+
+    /// Gives memory of vacant blocks of the old space back: of all, or as far as so many collections did not need them.
+    fn release_unused_blocks(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        (all, every): (bool, u32),
+    ) {
+        let Some(lines) = self.lines() else {
+            return;
+        };
+        let (uses, region) = (&mut state.uses, &self.old.region);
+        let kept = uses
+            .blocks
+            .note(core::mem::take(&mut uses.most_blocks), every);
+        let kept = match (all, every) {
+            (true, _) => 0,
+            (false, 0) => return,
+            _ => kept,
+        };
+        let excess = (region.used() - lines.released_bytes()).saturating_sub(kept);
+        self.release_vacant(&mut world.allocator(), excess);
+    }
+
+    /// Gives memory of vacant blocks of the old space back, at least `bytes` bytes or all that they hold. How many. No worker
+    /// is at work.
+    pub(in crate::scavenge) fn release_vacant(
+        &self,
+        locked: &mut AllocatorLocked<'_>,
+        bytes: usize,
+    ) -> usize {
+        let give_back = |low, high: Address| {
+            release(low, high);
+            if let Some(locality) = &self.locality {
+                locality.note_released(low, high.offset_from(low));
+            }
+        };
+        let region = &self.old.region;
+        self.lines().map_or(0, |lines| {
+            lines.release_vacant(locked, region, bytes, give_back)
+        })
     }
 
     /// Gives memory of each region of the nursery back that lies above as many bytes, or above what is in use.

@@ -9,12 +9,16 @@ use crate::scavenge::decide::unused::Unused;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::scavenge) struct Uses {
     pub(in crate::scavenge) old: Unused,
+    /// Of the old space, blocks that are not vacant.
+    pub(in crate::scavenge) blocks: Unused,
     pub(in crate::scavenge) large: Unused,
     pub(in crate::scavenge) arraylets: Unused,
     pub(in crate::scavenge) nursery: [Unused; MOST_REGIONS],
     /// The most that large objects and arraylets took since everything was collected when a collection began.
     pub(in crate::scavenge) most_large: [usize; 2],
-    /// The same of each region of the nursery.
+    /// The most bytes of blocks of the old space that were not vacant when everything was about to be marked, by lines.
+    pub(in crate::scavenge) most_blocks: usize,
+    /// The most that each region of the nursery took when a collection began.
     pub(in crate::scavenge) most_young: [usize; MOST_REGIONS],
 }
 
@@ -22,10 +26,12 @@ impl Uses {
     /// Nothing was used.
     pub(in crate::scavenge) const NONE: Uses = Uses {
         old: Unused::NONE,
+        blocks: Unused::NONE,
         large: Unused::NONE,
         arraylets: Unused::NONE,
         nursery: [Unused::NONE; MOST_REGIONS],
         most_large: [0; 2],
+        most_blocks: 0,
         most_young: [0; MOST_REGIONS],
     };
 }

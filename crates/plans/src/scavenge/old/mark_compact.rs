@@ -217,9 +217,13 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Decides where everything goes.
     pub(super) fn make_plan(&self, world: &mut WorldStopped<'_>) -> Planned {
+        if let Some(lines) = &self.mark_region {
+            lines.hold(world, 0);
+        }
         self.set_old_end(&mut world.allocator());
+        let (regions, old_end) = (self.moving_regions(), self.end_of_sliding());
         // SAFETY: marking is over.
-        let planned = unsafe { self.plan.make(world, self.bits(), &self.moving_regions()) };
+        let planned = unsafe { self.plan.make(world, self.bits(), &regions, old_end) };
         let (top, end) = (self.old.region.top(), planned.ends[0]);
         self.make_resident_room(&mut world.allocator(), end.max(top).offset_from(top));
         planned
@@ -280,6 +284,9 @@ impl<F: SlotFormat> Scavenge<F> {
         let old = &self.old.region;
         self.bits()
             .clear_live(world, old.start(), old.top().align_up(WORD_BYTES));
+        if let Some(lines) = &self.mark_region {
+            lines.forget(world, old);
+        }
         let [end, young @ ..] = &planned.ends;
         // SAFETY: all segments were slid, with their start bits.
         unsafe { self.old.finish_sliding(world, self.bits(), *end) };

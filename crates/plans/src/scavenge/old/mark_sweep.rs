@@ -29,23 +29,7 @@ impl<F: SlotFormat> OldGeneration<F> for MarkSweep {
             heap.reclaim_in_place(world);
             event.bytes = heap.old.free() as u64;
         });
-        let complete = record.step(Phase::Copy, |event| {
-            let complete = heap.promote_young(state, world);
-            for local in state.engine.worker_states() {
-                event.bytes += core::mem::take(&mut local.promoted) as u64;
-                event.objects += core::mem::take(&mut local.objects) as u64;
-            }
-            event.workers = state.crew_sizes.workers as u32;
-            event.reason = state.crew_sizes.reason;
-            complete
-        });
-        heap.sweep_arraylets(world, false);
-        if complete {
-            heap.verify(state, world, record, Edge::Promoted);
-            heap.nursery.reset(world);
-            state.wants_full = None;
-        }
-        complete
+        heap.promote_all(state, world, record)
     }
 
     fn slides(&self) -> bool {
@@ -55,11 +39,15 @@ impl<F: SlotFormat> OldGeneration<F> for MarkSweep {
 
 impl<F: SlotFormat> Scavenge<F> {
     /// After marking, where nothing moves: what was not marked in the old space is free, and so are old large objects.
-    /// The young ones are as before, without marks.
     fn reclaim_in_place(&self, world: &mut WorldStopped<'_>) {
         self.poison_holes(&self.old);
         // SAFETY: all that lives is marked, with its granules.
         unsafe { self.old.finish_marking(world, self.bits()) };
+        self.reclaim_beside_old(world);
+    }
+
+    /// Old large objects that were not marked are free. Young ones and the nursery are as before, without marks.
+    pub(super) fn reclaim_beside_old(&self, world: &mut WorldStopped<'_>) {
         for region in self.nursery.regions().iter() {
             let top = region.space.top().align_up(WORD_BYTES);
             self.bits().clear(world, region.space.start(), top);
@@ -69,5 +57,41 @@ impl<F: SlotFormat> Scavenge<F> {
                 self.unmark_large(object)
             });
         self.sweep_large(world, Generation::Old);
+    }
+
+    /// The last phase: promotes all that is young into what is free of the old space. Whether it all found room.
+    pub(super) fn promote_all(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+    ) -> bool {
+        let complete = record.step(Phase::Copy, |event| {
+            let complete = self.promote_young(state, world);
+            for local in state.engine.worker_states() {
+                event.bytes += core::mem::take(&mut local.promoted) as u64;
+                event.objects += core::mem::take(&mut local.objects) as u64;
+            }
+            event.workers = state.crew_sizes.workers as u32;
+            event.reason = state.crew_sizes.reason;
+            complete
+        });
+        self.sweep_arraylets(world, false);
+        if complete {
+            self.finish_promoting(state, world, record);
+        }
+        complete
+    }
+
+    /// All that was young was promoted: nothing is left in the nursery.
+    pub(super) fn finish_promoting(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+    ) {
+        self.verify(state, world, record, Edge::Promoted);
+        self.nursery.reset(world);
+        state.wants_full = None;
     }
 }

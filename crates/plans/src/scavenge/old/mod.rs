@@ -1,9 +1,9 @@
 //! The policies of the old generation: what becomes of it when everything is collected, an implementation of
 //! [`OldGeneration`] each.
 //!
-//! There are two. Both mark the whole heap first. [`MarkCompact`] moves what lives, [`MarkSweep`] frees what does not.
-//! The space that scavenges promote into is the same ([`Tenured`](gleaner_spaces::precise::tenured::Tenured)), with
-//! holes or without.
+//! There are three. All mark the whole heap first. [`MarkCompact`] moves what lives, [`MarkSweep`] frees what does not,
+//! [`MarkRegion`] frees lines and blocks, and moves what lives in sparse blocks while it marks. The space that scavenges
+//! promote into is the same ([`Tenured`](gleaner_spaces::precise::tenured::Tenured)), with holes or without.
 //!
 //! Another policy is a file here, a value of `OldPolicy` in the option table, and an arm of [`policy`]. It marks
 //! (`Scavenge::mark`), sweeps large objects and arraylets (`sweep_large`, `sweep_arraylets`), and says in `wants_full`
@@ -17,6 +17,7 @@
 
 mod generation;
 mod mark_compact;
+mod mark_region;
 mod mark_sweep;
 
 use gleaner_base::options::OldPolicy;
@@ -24,6 +25,7 @@ use gleaner_mem::slot::SlotFormat;
 
 pub use self::generation::OldGeneration;
 pub use self::mark_compact::MarkCompact;
+pub use self::mark_region::MarkRegion;
 pub use self::mark_sweep::MarkSweep;
 /// Why everything is slid together where it was to stay.
 pub const NO_HOLES: &str = "the holes are too small for what was to be promoted";
@@ -33,6 +35,7 @@ pub fn policy<F: SlotFormat>(name: OldPolicy) -> &'static dyn OldGeneration<F> {
     match name {
         OldPolicy::MarkCompact => &MarkCompact,
         OldPolicy::MarkSweep => &MarkSweep,
+        OldPolicy::MarkRegion => &MarkRegion,
     }
 }
 
@@ -46,5 +49,6 @@ mod tests {
     fn only_what_slides_leaves_no_holes() {
         assert!(policy::<Wide>(OldPolicy::MarkCompact).slides());
         assert!(!policy::<Wide>(OldPolicy::MarkSweep).slides());
+        assert!(!policy::<Wide>(OldPolicy::MarkRegion).slides());
     }
 }

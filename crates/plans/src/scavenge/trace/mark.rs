@@ -183,14 +183,23 @@ impl<F: SlotFormat> Scavenge<F> {
         self.verify(state, world, record, Edge::Marked);
     }
 
-    /// Marks all that lives, and adopts the marks: afterwards the bits say what lives, in the nursery, too. Returns how
-    /// many objects that are.
-    fn mark_all(&self, state: &mut State, world: &mut WorldStopped<'_>) -> usize {
+    /// Before everything is marked: buffers of spaces that will be swept are not used any more.
+    pub(in crate::scavenge) fn begin_marking(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+    ) {
         for local in state.engine.worker_states() {
             local.old_buffer = BlockBuffer::default();
         }
         *self.beside.pinned_buffer(&mut world.allocator()) = BlockBuffer::default();
         self.unclaim_arraylets(world);
+    }
+
+    /// Marks all that lives, and adopts the marks: afterwards the bits say what lives, in the nursery, too. Returns how
+    /// many objects that are.
+    fn mark_all(&self, state: &mut State, world: &mut WorldStopped<'_>) -> usize {
+        self.begin_marking(state, world);
         let marks = self.tables.marks();
         let marking = Marking {
             heap: self,
@@ -223,6 +232,16 @@ impl<F: SlotFormat> Scavenge<F> {
             waiting,
             looked: 0,
         });
+        self.finish_marking(state, world)
+    }
+
+    /// Everything that lives is marked: adopts the marks, and sweeps the space of pinned objects. How many objects workers
+    /// have marked.
+    pub(in crate::scavenge) fn finish_marking(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+    ) -> usize {
         self.tables.adopt_marks(world);
         self.old.clear(world, self.tables.marks());
         self.pinned.clear(world, self.tables.marks());

@@ -62,6 +62,10 @@ pub struct WorkerState {
     pub survivor_plab: LocalBuffer,
     /// Where it promotes to. It is kept from one scavenge to the next.
     pub old_buffer: BlockBuffer,
+    /// Where it evacuates to while everything is marked.
+    pub evacuation: LocalBuffer,
+    /// Bytes that it evacuated.
+    pub evacuated: usize,
     /// Bytes that it copied to the survivor space.
     pub survived: usize,
     /// Bytes that it promoted.
@@ -277,6 +281,8 @@ impl Engine {
                 arena,
                 survivor_plab: LocalBuffer::default(),
                 old_buffer: BlockBuffer::default(),
+                evacuation: LocalBuffer::default(),
+                evacuated: 0,
                 survived: 0,
                 promoted: 0,
                 objects: 0,

@@ -1,0 +1,241 @@
+//! An old generation by lines: sparse blocks are evacuated while everything is marked, every reference follows, and blocks
+//! in which nothing lives go back to the system. Events say what was evacuated.
+
+use std::sync::{Arc, Mutex};
+
+use crate::setups::FORMATS;
+use gleaner::{
+    Builder, Generations, Heap, Local, OldPolicy, Phase, References, Scope, Structure, Type,
+};
+
+const MB: usize = 1 << 20;
+const NODE: Structure = Structure {
+    references: 2,
+    bytes: 40,
+};
+/// As many as this of every eight times as many nodes stay: a few lines of each block.
+const RUN: usize = 32;
+
+/// What the events of the last collection of everything said of its evacuation: how many blocks were to go, why, and how
+/// many bytes went.
+#[derive(Clone, Copy, Default, Debug)]
+struct Evacuated {
+    blocks: u64,
+    reason: &'static str,
+    bytes: u64,
+}
+
+fn listen(heap: &Heap) -> Arc<Mutex<Evacuated>> {
+    let last = Arc::<Mutex<Evacuated>>::default();
+    let heard = last.clone();
+    heap.add_listener(move |event| {
+        let mut last = heard.lock().unwrap();
+        match event.phase {
+            Phase::Evacuation => (last.blocks, last.reason) = (event.objects, event.reason),
+            Phase::Mark => last.bytes = event.bytes,
+            _ => {}
+        }
+    });
+    last
+}
+
+fn builder(references: References, workers: usize) -> Builder {
+    Heap::builder()
+        .limit(24 * MB)
+        .young(2 * MB)
+        .resize(false)
+        .generations(Generations::Always)
+        .old(OldPolicy::MarkRegion)
+        .references(references)
+        .workers(workers)
+        .crew(gleaner::Crew::All)
+        .ignore_environment()
+}
+
+/// A table of `count` nodes with numbers, each of which refers to the one before.
+fn nodes<'s>(scope: &mut Scope<'s>, heap: &Heap, node: Type, count: usize) -> Local<'s> {
+    let slots = heap.reference_array().unwrap();
+    let table = scope.allocate_references(slots, count as u32).unwrap();
+    scope.nested(|scope| {
+        let before = scope.null();
+        for number in 0..count {
+            scope.nested(|scope| {
+                let one = scope.allocate(node).unwrap();
+                scope.write_u64(one, 0, number as u64).unwrap();
+                scope.set(one, 0, before).unwrap();
+                scope.set(table, number, one).unwrap();
+                scope.assign(before, one);
+            });
+        }
+    });
+    table
+}
+
+const fn stays(number: usize) -> bool {
+    number / RUN % 8 == 0
+}
+
+/// All but a few nodes die: those that stay refer to each other within a run, and the first of each run to nothing.
+fn thin_out(scope: &mut Scope<'_>, table: Local<'_>, count: usize) {
+    let nothing = scope.null();
+    for number in 0..count {
+        if !stays(number) {
+            scope.set(table, number, nothing).unwrap();
+        } else if number % RUN == 0 {
+            scope.nested(|scope| {
+                let first = scope.get(table, number);
+                scope.set(first, 0, nothing).unwrap();
+            });
+        }
+    }
+}
+
+fn check(scope: &mut Scope<'_>, table: Local<'_>, count: usize) {
+    for number in 0..count {
+        scope.nested(|scope| {
+            let one = scope.get(table, number);
+            assert_eq!(scope.is_null(one), !stays(number));
+            if !stays(number) {
+                return;
+            }
+            assert_eq!(scope.read_u64(one, 0), number as u64);
+            let before = scope.get(one, 0);
+            assert_eq!(scope.is_null(before), number % RUN == 0);
+            if number % RUN != 0 {
+                let same = scope.get(table, number - 1);
+                assert!(scope.same(before, same), "{number}");
+            }
+        });
+    }
+}
+
+#[test]
+fn sparse_blocks_are_evacuated_and_every_reference_follows() {
+    const COUNT: usize = 100_000;
+    for references in FORMATS {
+        for workers in [1, 3] {
+            let heap = builder(references, workers)
+                .verify(true)
+                .poison(true)
+                .build()
+                .unwrap();
+            let last = listen(&heap);
+            let node = heap.structure(NODE).unwrap();
+            let weak = heap.weak_array().unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let table = nodes(scope, &heap, node, COUNT);
+                scope.collect(true);
+                assert_eq!(last.lock().unwrap().bytes, 0);
+                let watched = scope.allocate_weak_array(weak, COUNT as u32).unwrap();
+                for number in 0..COUNT {
+                    scope.nested(|scope| {
+                        let one = scope.get(table, number);
+                        scope.set(watched, number, one).unwrap();
+                    });
+                }
+                let (held, hash) = scope.nested(|scope| {
+                    let one = scope.get(table, 1);
+                    (scope.handle(one).unwrap(), scope.identity_hash(one))
+                });
+                thin_out(scope, table, COUNT);
+                // The sweep of this one finds out which blocks are sparse.
+                scope.collect(true);
+                check(scope, table, COUNT);
+                // Old objects refer to young ones when they are copied.
+                for number in (0..COUNT).filter(|&number| stays(number)).step_by(7) {
+                    scope.nested(|scope| {
+                        let (old, young) =
+                            (scope.get(table, number), scope.allocate(node).unwrap());
+                        scope.write_u64(young, 0, !(number as u64)).unwrap();
+                        scope.set(old, 1, young).unwrap();
+                    });
+                }
+                scope.collect(true);
+                let evacuated = *last.lock().unwrap();
+                // The nodes alone are 700 KB, in blocks of which an eighth is in use.
+                assert!(evacuated.blocks > 100, "{evacuated:?}");
+                assert!(evacuated.reason.contains("sparsest"), "{evacuated:?}");
+                assert!(evacuated.bytes > 600_000, "{evacuated:?}");
+                check(scope, table, COUNT);
+                for number in (0..COUNT).filter(|&number| stays(number)).step_by(7) {
+                    scope.nested(|scope| {
+                        let old = scope.get(table, number);
+                        let young = scope.get(old, 1);
+                        assert_eq!(scope.read_u64(young, 0), !(number as u64));
+                    });
+                }
+                for number in 0..COUNT {
+                    scope.nested(|scope| {
+                        let (one, same) = (scope.get(watched, number), scope.get(table, number));
+                        assert_eq!(scope.is_null(one), !stays(number));
+                        assert!(scope.same(one, same));
+                    });
+                }
+                let one = scope.open(&held);
+                assert_eq!(scope.read_u64(one, 0), 1);
+                assert_eq!(scope.identity_hash(one), hash);
+                // What was copied lies close together now: few blocks are sparse.
+                scope.collect(true);
+                let evacuated = *last.lock().unwrap();
+                assert!(evacuated.bytes < 200_000, "{evacuated:?}");
+                check(scope, table, COUNT);
+            });
+        }
+    }
+}
+
+/// What lives is copied up, and the blocks that are left lie below: their memory goes back when it is not used for some
+/// collections, and is there again when it is.
+#[test]
+fn blocks_that_were_evacuated_go_back_to_the_system() {
+    const COUNT: usize = 200_000;
+    let heap = builder(References::Wide, 2)
+        .options("release-after=2")
+        .unwrap()
+        .verify(true)
+        .build()
+        .unwrap();
+    let node = heap.structure(NODE).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        let table = nodes(scope, &heap, node, COUNT);
+        scope.collect(true);
+        let full = heap.resident();
+        thin_out(scope, table, COUNT);
+        for _ in 0..6 {
+            scope.collect(true);
+        }
+        let left = heap.resident();
+        assert!(left + 8 * MB < full, "{left} of {full}");
+        check(scope, table, COUNT);
+        scope.nested(|scope| {
+            nodes(scope, &heap, node, COUNT / 2);
+            scope.collect(true);
+        });
+        check(scope, table, COUNT);
+    });
+}
+
+/// Scavenges fill free lines: there is no full collection for what fits into them.
+#[test]
+fn free_lines_are_filled_before_everything_is_collected() {
+    const COUNT: usize = 200_000;
+    let heap = builder(References::Compressed, 1).build().unwrap();
+    let node = heap.structure(NODE).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        let table = nodes(scope, &heap, node, COUNT);
+        thin_out(scope, table, COUNT);
+        scope.collect(true);
+        let before = heap.used();
+        let totals = heap.totals();
+        scope.nested(|scope| {
+            nodes(scope, &heap, node, COUNT / 2);
+        });
+        let more = heap.totals().full_collections - totals.full_collections;
+        assert_eq!(more, 0);
+        assert!(heap.used() <= before + 3 * MB);
+        check(scope, table, COUNT);
+    });
+}
