@@ -70,7 +70,7 @@ phases! {
     Plan = "plan",
     /// Every reference was replaced by that to the new place.
     Update = "update",
-    /// The live objects were moved to their new places.
+    /// The live objects were moved to their new places; the objects are pieces of 64 KB whose memory went back meanwhile.
     Slide = "slide",
     /// A part was marked in a step beside the program; `objects` has the nanoseconds that it was given.
     MarkStep = "mark-step",

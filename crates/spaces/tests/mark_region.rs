@@ -187,7 +187,10 @@ fn memory_of_vacant_blocks_goes_back_once_and_counts_until_it_is_used() {
     space.collect([(block(0), 64), (block(5), 64)]);
     let release = |bytes| {
         let (mut gone, region) = (0, &space.old.region);
-        let release = |low: Address, high: Address| gone += high.offset_from(low);
+        let release = |low: Address, high: Address| {
+            gone += high.offset_from(low);
+            true
+        };
         let told = space
             .lines
             .release_vacant(&mut locked(), region, bytes, release);
@@ -198,6 +201,11 @@ fn memory_of_vacant_blocks_goes_back_once_and_counts_until_it_is_used() {
     assert_eq!(space.lines.released_bytes(), 3 * BLOCK_BYTES);
     assert_eq!(release(usize::MAX), 1);
     assert_eq!(release(usize::MAX), 0);
+    let below = |blocks| {
+        let bytes = space.lines.released_below(&space.old.region, block(blocks));
+        bytes / BLOCK_BYTES
+    };
+    assert_eq!([0, 1, 2, 4, 6, 8].map(below), [0, 0, 1, 3, 4, 4]);
     space.collect([(block(0), 64), (block(5), 64)]);
     assert_eq!(space.lines.released_bytes(), 4 * BLOCK_BYTES);
     let mut free = 0;

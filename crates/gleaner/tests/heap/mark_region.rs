@@ -1,11 +1,13 @@
 //! An old generation by lines: sparse blocks are evacuated while everything is marked, every reference follows, and blocks
 //! in which nothing lives go back to the system. Events say what was evacuated.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::setups::FORMATS;
 use gleaner::{
-    Builder, Generations, Heap, Local, OldPolicy, Phase, References, Scope, Structure, Type,
+    Array, Builder, Elements, Generations, Heap, Local, OldPolicy, Phase, References, Scope,
+    Structure, Type,
 };
 
 const MB: usize = 1 << 20;
@@ -238,4 +240,99 @@ fn free_lines_are_filled_before_everything_is_collected() {
         assert!(heap.used() <= before + 3 * MB);
         check(scope, table, COUNT);
     });
+}
+
+/// Keeps arrays of `bytes` bytes, with a number in the last element each, in a table from the place `next` on, as long as
+/// `more` says so.
+fn keep_arrays(
+    scope: &mut Scope<'_>,
+    of: Array,
+    (table, next): (Local<'_>, &mut usize),
+    bytes: usize,
+    more: impl Fn(usize) -> bool,
+) {
+    let length = bytes / 8;
+    let first = *next;
+    while more(*next - first) {
+        scope.nested(|scope| {
+            let one = scope.allocate_array(of, length as u32).unwrap();
+            scope.write_u64(one, length - 1, *next as u64).unwrap();
+            scope.set(table, *next, one).unwrap();
+        });
+        *next += 1;
+    }
+}
+
+/// Memory of many blocks went back, others are half full, and large objects have all the rest. What is promoted then fits
+/// nowhere, so everything is slid into the blocks that hold no memory. As that would be more than the limit allows, what
+/// objects leave goes back as they leave it.
+#[test]
+fn what_slides_into_vacant_blocks_gives_back_what_it_leaves() {
+    const COUNT: usize = 150_000;
+    const DEAD: usize = COUNT / 3;
+    let lives = |number: usize| number >= DEAD && number % 64 < 40;
+    for references in FORMATS {
+        for workers in [1, 3] {
+            let heap = builder(references, workers)
+                .options("release-after=1")
+                .unwrap()
+                .tenure(0)
+                .verify(true)
+                .build()
+                .unwrap();
+            let given_back = Arc::<AtomicU64>::default();
+            let heard = given_back.clone();
+            heap.add_listener(move |event| {
+                if event.phase == Phase::Slide {
+                    heard.fetch_add(event.objects, Ordering::Relaxed);
+                }
+            });
+            let node = heap.structure(NODE).unwrap();
+            let doubles = heap.array(Elements::Doubles).unwrap();
+            let slots = heap.reference_array().unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let table = nodes(scope, &heap, node, COUNT);
+                let arrays = scope.allocate_references(slots, 1000).unwrap();
+                scope.collect(true);
+                let nothing = scope.null();
+                for number in 0..COUNT {
+                    if !lives(number) {
+                        scope.set(table, number, nothing).unwrap();
+                    } else {
+                        scope.nested(|scope| {
+                            let one = scope.get(table, number);
+                            scope.set(one, 0, nothing).unwrap();
+                        });
+                    }
+                }
+                let full = heap.resident();
+                (0..3).for_each(|_| scope.collect(true));
+                let left = heap.resident();
+                assert!(left + 2 * MB < full, "{left} of {full}");
+                let mut kept = 0;
+                let is_room = |_: usize| heap.used() < 24 * MB - 5 * MB / 2;
+                keep_arrays(scope, doubles, (arrays, &mut kept), 100_000, is_room);
+                assert_eq!(given_back.load(Ordering::Relaxed), 0);
+                keep_arrays(scope, doubles, (arrays, &mut kept), 9000, |count| count < 250);
+                scope.collect(true);
+                assert!(given_back.load(Ordering::Relaxed) > 10);
+                assert!(heap.used() <= heap.limit() && heap.resident() <= heap.limit());
+                for number in 0..COUNT {
+                    scope.nested(|scope| {
+                        let one = scope.get(table, number);
+                        assert_eq!(scope.is_null(one), !lives(number));
+                        assert!(!lives(number) || scope.read_u64(one, 0) == number as u64);
+                    });
+                }
+                for number in 0..kept {
+                    scope.nested(|scope| {
+                        let one = scope.get(arrays, number);
+                        let last = scope.length(one) as usize - 1;
+                        assert_eq!(scope.read_u64(one, last), number as u64);
+                    });
+                }
+            });
+        }
+    }
 }

@@ -179,7 +179,8 @@ impl Segments<'_> {
         self.first[self.regions.len()]
     }
 
-    fn words(&self, bits: &ObjectBits, segment: usize) -> Range<usize> {
+    /// Where a segment begins and ends.
+    fn bounds(&self, segment: usize) -> (Address, Address) {
         let last = self.regions.len() - 1;
         let region = (0..last)
             .find(|&region| segment < self.first[region + 1])
@@ -189,7 +190,12 @@ impl Segments<'_> {
             .start()
             .add((segment - self.first[region]) * SEGMENT_BYTES);
         let top = space.top().align_up(WORD_BYTES);
-        bits.word_of(low)..bits.word_of(low.add(SEGMENT_BYTES).min(top))
+        (low, low.add(SEGMENT_BYTES).min(top))
+    }
+
+    fn words(&self, bits: &ObjectBits, segment: usize) -> Range<usize> {
+        let (low, high) = self.bounds(segment);
+        bits.word_of(low)..bits.word_of(high)
     }
 
     /// Segments below this number may have objects at or below `place`, which lies in a region.
@@ -214,33 +220,75 @@ impl Segments<'_> {
         size: impl Fn(Address) -> usize,
         moved: impl Fn(Address),
     ) {
+        // SAFETY: as asked.
+        unsafe { self.move_objects(bits, segment, size, moved) };
+        self.slid.finish(segment);
+    }
+
+    /// As [`Segments::slide`], and waits for all segments below. Then `left` is told from where to where there is nothing
+    /// in the segment any more, before any object goes there. So a segment may give back about as much memory as its
+    /// objects take elsewhere.
+    ///
+    /// # Safety
+    /// As for [`Segments::slide`].
+    pub unsafe fn slide_away(
+        &self,
+        bits: &ObjectBits,
+        segment: usize,
+        size: impl Fn(Address) -> usize,
+        moved: impl Fn(Address),
+        left: impl FnOnce(Address, Address),
+    ) {
+        // SAFETY: as asked.
+        let end = unsafe { self.move_objects(bits, segment, size, moved) };
+        if let Some(end) = end {
+            self.slid.wait_for(segment);
+            let (low, high) = self.bounds(segment);
+            if end.max(low) < high {
+                left(end.max(low), high);
+            }
+        }
+        self.slid.finish(segment);
+    }
+
+    /// Moves the objects that begin in a segment, unless they stay where they are. Where the last of them ends then: what
+    /// segments below moved ends there at the latest.
+    ///
+    /// # Safety
+    /// As for [`Segments::slide`].
+    unsafe fn move_objects(
+        &self,
+        bits: &ObjectBits,
+        segment: usize,
+        size: impl Fn(Address) -> usize,
+        moved: impl Fn(Address),
+    ) -> Option<Address> {
         let words = self.words(bits, segment);
         let last = words
             .clone()
             .rev()
-            .find_map(|word| bits.starts(word).last());
-        let first = words.clone().find_map(|word| bits.starts(word).next());
+            .find_map(|word| bits.starts(word).last())?;
+        let first = words.clone().find_map(|word| bits.starts(word).next())?;
         let target = |object| self.plan.new_address(bits, object);
-        if let (Some(first), Some(last)) = (first, last)
-            && (target(first) != first || target(last) != last)
-        {
-            let end = target(last).add(size(last) - GRANULE);
-            self.slid.wait_for(self.up_to(end).min(segment));
-            let mut starts = NewStarts {
-                bits,
-                word: words.start,
-                found: 0,
-            };
-            for object in words.flat_map(|word| bits.take_starts(word)) {
-                let (bytes, target) = (size(object), target(object));
-                // SAFETY: what is overwritten has moved or is dead (see the invariants).
-                unsafe { core::ptr::copy(object.ptr::<u8>(), target.ptr::<u8>(), bytes) };
-                moved(target);
-                starts.add(target);
-            }
-            starts.flush();
+        if target(first) == first && target(last) == last {
+            return None;
         }
-        self.slid.finish(segment);
+        let end = target(last).add(size(last));
+        self.slid.wait_for(self.up_to(end.sub(GRANULE)).min(segment));
+        let mut starts = NewStarts {
+            bits,
+            word: words.start,
+            found: 0,
+        };
+        for object in words.flat_map(|word| bits.take_starts(word)) {
+            let (bytes, target) = (size(object), target(object));
+            // SAFETY: what is overwritten has moved or is dead (see the invariants).
+            unsafe { core::ptr::copy(object.ptr::<u8>(), target.ptr::<u8>(), bytes) };
+            moved(target);
+            starts.add(target);
+        }
+        starts.flush();
+        Some(end)
     }
 }
 
@@ -440,6 +488,53 @@ mod tests {
             .flat_map(|word| marks.starts(word))
             .map(|at| unsafe { at.add(8).load() });
         assert!(numbers.eq(0..13));
+    }
+
+    #[test]
+    fn a_segment_says_what_its_objects_have_left() {
+        const KB: usize = 1 << 10;
+        const SEGMENT_KB: usize = SEGMENT_BYTES / KB;
+        let bytes = 4 * SEGMENT_BYTES;
+        let mapped = memory::map(bytes + SEGMENT_BYTES).unwrap();
+        let base = Address::of(mapped.as_ptr()).align_up(SEGMENT_BYTES);
+        let marks = ObjectBits::new(base, bytes).unwrap();
+        let plan = Plan::new(base, bytes).unwrap();
+        let old = BumpRegion::new(base, bytes);
+        // 32 KB of the first segment slide a little, every other KB of the second lives, and all of the last one.
+        let lives = |number: usize| match number / SEGMENT_KB {
+            0 => (16..48).contains(&number),
+            1 => number.is_multiple_of(2),
+            2 => false,
+            _ => true,
+        };
+        let object = |number| (KB, lives(number).then_some(number as u64));
+        let objects: Vec<_> = (0..4 * SEGMENT_KB).map(object).collect();
+        let mut sizes = BTreeMap::new();
+        lay(&old, &mut sizes, &marks, &objects);
+        let size = |at: Address| sizes[&at.word()];
+        let regions = listed([&old]);
+        // SAFETY: there is only this thread.
+        let planned = unsafe { plan.make(&mut stopped(), &marks, &regions, old.end()) };
+        assert_eq!(planned.ends[0], base.add(128 * KB));
+        let mut left = Vec::new();
+        let mut world = stopped();
+        let segments = plan.segments(&mut world, regions);
+        for segment in 0..segments.count() {
+            let note = |low: Address, high: Address| {
+                left.push([low, high].map(|at| at.offset_from(base) / KB));
+                // SAFETY: memory of this test's, where no object is any more, nor one that has moved there.
+                unsafe { low.ptr::<u8>().write_bytes(0, high.offset_from(low)) };
+            };
+            // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
+            unsafe { segments.slide_away(&marks, segment, size, |_| (), note) };
+        }
+        assert_eq!(left, [[32, 64], [64, 128], [192, 256]]);
+        let words = marks.word_of(base)..marks.word_of(old.end());
+        // SAFETY: the objects lie where their bits are.
+        let numbers = words
+            .flat_map(|word| marks.starts(word))
+            .map(|at| unsafe { at.add(8).load() });
+        assert!(numbers.eq((0..4 * SEGMENT_KB).filter(|&number| lives(number))));
     }
 
     #[test]

@@ -135,18 +135,19 @@ impl<F: SlotFormat> Scavenge<F> {
         self.release_vacant(&mut world.allocator(), excess);
     }
 
-    /// Gives memory of vacant blocks of the old space back, at least `bytes` bytes or all that they hold. How many. No worker
-    /// is at work.
+    /// Gives memory of vacant blocks of the old space back, at least `bytes` bytes or all that the system takes. How many. No
+    /// worker is at work.
     pub(in crate::scavenge) fn release_vacant(
         &self,
         locked: &mut AllocatorLocked<'_>,
         bytes: usize,
     ) -> usize {
         let give_back = |low, high: Address| {
-            release(low, high);
-            if let Some(locality) = &self.locality {
+            let is_released = release(low, high) == Released::All;
+            if is_released && let Some(locality) = &self.locality {
                 locality.note_released(low, high.offset_from(low));
             }
+            is_released
         };
         let region = &self.old.region;
         self.lines().map_or(0, |lines| {

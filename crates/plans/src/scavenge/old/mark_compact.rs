@@ -6,7 +6,7 @@
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Phase;
-use gleaner_base::sync::Ordering;
+use gleaner_base::sync::{AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CARD_BYTES;
 use gleaner_mem::header;
@@ -15,9 +15,11 @@ use gleaner_mem::root::Root;
 use gleaner_mem::slot::{SlotFormat, Value, Wide};
 use gleaner_spaces::precise::large_objects::Generation;
 use gleaner_spaces::precise::mark_compact::{Planned, Segments};
+use gleaner_spaces::precise::mark_region::MarkRegion;
 use gleaner_spaces::precise::regions::{Kind, Regions};
 
 use super::generation::OldGeneration;
+use crate::scavenge::memory::release::{Released, release};
 use crate::scavenge::roots::{Task, Tasks};
 use crate::scavenge::trace::derived::visit_base;
 use crate::scavenge::trace::{Item, Trace, WorkerState};
@@ -47,7 +49,7 @@ impl<F: SlotFormat> OldGeneration<F> for MarkCompact {
         record.step(Phase::Update, |_| heap.update_all(state, world));
         heap.sweep_arraylets(world, true);
         record.step(Phase::Slide, |event| {
-            heap.slide_all(state, world, &planned);
+            event.objects = heap.slide_all(state, world, &planned) as u64;
             event.bytes = heap.used() as u64;
         });
         heap.verify(state, world, record, Edge::Slid);
@@ -178,22 +180,34 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
 struct Sliding<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
     segments: Segments<'a>,
+    /// Whether memory that objects of the old space leave goes back at once.
+    is_tight: bool,
+    /// Segments of which some did. Added to by any worker, read by the leader after the phase.
+    given_back: AtomicUsize,
 }
 
 impl<F: SlotFormat> Trace for Sliding<'_, F> {
     fn task(&self, _: &mut WorkerState, task: usize) {
         let heap = self.heap;
+        let size = |object| heap.live_bytes(object);
+        // SAFETY: the object was moved there just now, and its header is normal.
+        let moved = |to| unsafe {
+            let header = header::load(to, Ordering::Relaxed);
+            heap.model.moved(header, to);
+        };
+        let left = |low, high| {
+            if heap.old.region.contains(low) && release(low, high) == Released::All {
+                self.given_back.fetch_add(1, Ordering::Relaxed);
+            }
+        };
         // SAFETY: a task is one worker's; references were updated, and no header of a live object is forwarded.
         unsafe {
-            self.segments.slide(
-                heap.bits(),
-                task,
-                |object| heap.live_bytes(object),
-                |to| {
-                    let header = header::load(to, Ordering::Relaxed);
-                    heap.model.moved(header, to);
-                },
-            );
+            match self.is_tight {
+                false => self.segments.slide(heap.bits(), task, size, moved),
+                true => self
+                    .segments
+                    .slide_away(heap.bits(), task, size, moved, left),
+            }
         }
     }
 
@@ -224,8 +238,8 @@ impl<F: SlotFormat> Scavenge<F> {
         let (regions, old_end) = (self.moving_regions(), self.end_of_sliding());
         // SAFETY: marking is over.
         let planned = unsafe { self.plan.make(world, self.bits(), &regions, old_end) };
-        let (top, end) = (self.old.region.top(), planned.ends[0]);
-        self.make_resident_room(&mut world.allocator(), end.max(top).offset_from(top));
+        let (above, vacant) = self.taken_by_sliding(&planned);
+        self.make_resident_room(&mut world.allocator(), above + vacant);
         planned
     }
 
@@ -263,17 +277,21 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Moves everything, and leaves the spaces as they are from now on.
+    /// Moves everything, and leaves the spaces as they are from now on. Of how many segments memory went back meanwhile.
     pub(super) fn slide_all(
         &self,
         state: &mut State,
         world: &mut WorldStopped<'_>,
         planned: &Planned,
-    ) {
+    ) -> usize {
+        let is_tight = self.is_tight_for_sliding(planned);
+        let has_gaps = self.lines().is_some_and(|lines| lines.released_bytes() > 0);
         let segments = self.plan.segments(world, self.moving_regions());
         let sliding = Sliding {
             heap: self,
             segments,
+            is_tight,
+            given_back: AtomicUsize::new(0),
         };
         state.engine.run(
             self.crew,
@@ -281,6 +299,7 @@ impl<F: SlotFormat> Scavenge<F> {
             sliding.segments.count(),
             &sliding,
         );
+        let given_back = sliding.given_back.load(Ordering::Relaxed);
         let old = &self.old.region;
         self.bits()
             .clear_live(world, old.start(), old.top().align_up(WORD_BYTES));
@@ -296,5 +315,29 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         self.nursery.set_tops(world, young.iter().copied());
         self.note_old_top();
+        if has_gaps {
+            // Part of what is above the top holds no memory, and nobody knows any more which.
+            self.release_old_above(old.top());
+        }
+        given_back
+    }
+
+    /// Bytes of the old space into which objects will slide, and which hold no memory now: above its top, and of vacant
+    /// blocks.
+    fn taken_by_sliding(&self, planned: &Planned) -> (usize, usize) {
+        let region = &self.old.region;
+        let (top, end) = (region.top(), planned.ends[0]);
+        let vacant = |lines: &MarkRegion| lines.released_below(region, end);
+        let above = end.max(top).offset_from(top);
+        (above, self.lines().map_or(0, vacant))
+    }
+
+    /// Whether more memory would be in use than the limit allows if objects took that of vacant blocks before what they
+    /// leave went back.
+    fn is_tight_for_sliding(&self, planned: &Planned) -> bool {
+        let (above, vacant) = self.taken_by_sliding(planned);
+        let resident = self.old_resident() + self.beside_resident();
+        let limit = self.old_limit.load(Ordering::Relaxed);
+        vacant > 0 && resident + above + vacant > limit
     }
 }

@@ -192,28 +192,35 @@ impl BlockTable {
     }
 
     /// Gives `release` the memory of up to `most` vacant blocks among the first `count`, the highest first, blocks that
-    /// lie side by side at once. How many blocks that were. Nobody takes blocks meanwhile.
+    /// lie side by side at once. It says whether the memory went back; blocks whose memory did not are as before. How many
+    /// blocks went back. Nobody takes blocks meanwhile.
     pub fn release(
         &self,
         _: &mut AllocatorLocked<'_>,
         (count, most): (usize, usize),
-        mut release: impl FnMut(Address, Address),
+        mut release: impl FnMut(Address, Address) -> bool,
     ) -> usize {
         let (mut end, mut left) = (count, most);
         while end > 0 && left > 0 {
             let mut first = end;
-            while first > 0 && left > 0 && self.get(first - 1) == State::Vacant {
+            while first > 0 && end - first < left && self.get(first - 1) == State::Vacant {
                 first -= 1;
-                left -= 1;
-                self.set(first, State::Released);
             }
-            if first < end {
+            if first < end && release(self.start(first), self.start(end)) {
+                (first..end).for_each(|number| self.set(number, State::Released));
                 self.released.fetch_add(end - first, Ordering::Relaxed);
-                release(self.start(first), self.start(end));
+                left -= end - first;
             }
-            end = first.saturating_sub(1);
+            end = first.min(end - 1);
         }
         most - left
+    }
+
+    /// How many of the first `count` blocks hold no memory.
+    pub fn released_among(&self, count: usize) -> usize {
+        (0..count)
+            .filter(|&number| self.get(number) == State::Released)
+            .count()
     }
 
     /// Bytes of the table.
@@ -289,6 +296,7 @@ mod tests {
             gone.clear();
             let blocks = table.release(&mut locked(), (count, most), |low, high| {
                 gone.push((table.number(low), table.number(high)));
+                true
             });
             assert_eq!(blocks, gone.iter().map(|run| run.1 - run.0).sum());
             gone.clone()
@@ -299,6 +307,29 @@ mod tests {
         assert_eq!(table.released(), 4);
         assert_eq!(release(7, 9), [(0, 1)]);
         assert_eq!((table.vacant(), table.released()), (5, 5));
+        assert_eq!([1, 2, 3, 7].map(|count| table.released_among(count)), [1, 2, 2, 5]);
+    }
+
+    #[test]
+    fn blocks_that_the_system_does_not_take_back_hold_memory_still() {
+        use State::*;
+        let table = table(&[Vacant, Other, Vacant, Vacant, Other, Vacant]);
+        let locked_pages = [table.start(3), table.start(5)];
+        let mut offered = Vec::new();
+        let mut release = |most| {
+            offered.clear();
+            let blocks = table.release(&mut locked(), (6, most), |low, high| {
+                offered.push((table.number(low), table.number(high)));
+                !locked_pages.iter().any(|&page| low <= page && page < high)
+            });
+            (blocks, offered.clone())
+        };
+        assert_eq!(release(6), (1, [(5, 6), (2, 4), (0, 1)].to_vec()));
+        assert_eq!((table.vacant(), table.released()), (4, 1));
+        assert_eq!([0, 2, 3, 5].map(|number| table.get(number)), [Released, Vacant, Vacant, Vacant]);
+        // One block at a time, until one goes back.
+        assert_eq!(release(1), (1, [(5, 6), (3, 4), (2, 3)].to_vec()));
+        assert_eq!((table.get(2), table.released()), (Released, 2));
     }
 }
 

@@ -268,17 +268,23 @@ impl MarkRegion {
         self.blocks.settle(world, 0, blocks);
     }
 
-    /// Gives the memory of vacant blocks of the region back through `release`, until at least `bytes` bytes went back or no
-    /// more is held. How many did. Nobody takes blocks meanwhile.
+    /// Gives the memory of vacant blocks of the region back through `release`, which says whether it went back, until at
+    /// least `bytes` bytes did or no more can. How many did. Nobody takes blocks meanwhile.
     pub fn release_vacant(
         &self,
         locked: &mut AllocatorLocked<'_>,
         region: &BumpRegion,
         bytes: usize,
-        release: impl FnMut(Address, Address),
+        release: impl FnMut(Address, Address) -> bool,
     ) -> usize {
         let (count, most) = (region.used() / BLOCK_BYTES, bytes.div_ceil(BLOCK_BYTES));
         self.blocks.release(locked, (count, most), release) * BLOCK_BYTES
+    }
+
+    /// Bytes of blocks below `end` that hold no memory.
+    pub fn released_below(&self, region: &BumpRegion, end: Address) -> usize {
+        let reached = end.min(region.top()).offset_from(region.start());
+        self.blocks.released_among(reached.div_ceil(BLOCK_BYTES)) * BLOCK_BYTES
     }
 
     /// Calls `each` with every run of free lines in a block of the region that holds memory, and with its bytes.
