@@ -198,6 +198,70 @@ fn an_evacuation_that_finds_no_block_leaves_what_it_has_not_copied() {
     }
 }
 
+/// A young object that finds no block is promoted behind the sweep, and strong and weak slots of objects that were
+/// evacuated follow.
+#[test]
+fn young_objects_that_an_evacuation_leaves_are_promoted_behind_the_sweep() {
+    const COUNT: usize = 20_000;
+    let stays = |number: &usize| number / 32 % 8 == 0;
+    let _turn = turn();
+    let by_lines = SETUPS
+        .iter()
+        .filter(|setup| setup.1 == OldPolicy::MarkRegion);
+    for (&setup, visit) in by_lines.flat_map(|setup| [1, 2, 3, 4, 6, 8].map(|visit| (setup, visit)))
+    {
+        let heap = builder(setup).build().unwrap();
+        let node = heap.structure(Structure {
+            references: 2,
+            bytes: 40,
+        });
+        let (node, slots) = (node.unwrap(), heap.reference_array().unwrap());
+        let weak = heap.weak_array().unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let table = scope.allocate_references(slots, COUNT as u32).unwrap();
+            for number in 0..COUNT {
+                scope.nested(|scope| {
+                    let one = scope.allocate(node).unwrap();
+                    let watched = scope.allocate_weak_array(weak, 1).unwrap();
+                    scope.set(one, 1, watched).unwrap();
+                    scope.set(table, number, one).unwrap();
+                });
+            }
+            scope.collect(true);
+            let nothing = scope.null();
+            for number in (0..COUNT).filter(|number| !stays(number)) {
+                scope.set(table, number, nothing).unwrap();
+            }
+            scope.collect(true);
+            for number in (0..COUNT).filter(stays) {
+                scope.nested(|scope| {
+                    let (old, young) = (scope.get(table, number), scope.allocate(node).unwrap());
+                    scope.write_u64(young, 0, number as u64).unwrap();
+                    scope.set(old, 0, young).unwrap();
+                    let watched = scope.get(old, 1);
+                    scope.set(watched, 0, young).unwrap();
+                });
+            }
+            faults::arm(FaultPoint::Evacuation, visit);
+            for _ in 0..2 {
+                scope.collect(true);
+                assert_eq!(faults::left(FaultPoint::Evacuation), 0, "visit {visit}");
+                for number in (0..COUNT).filter(stays) {
+                    scope.nested(|scope| {
+                        let old = scope.get(table, number);
+                        let (young, watched) = (scope.get(old, 0), scope.get(old, 1));
+                        assert_eq!(scope.read_u64(young, 0), number as u64);
+                        let same = scope.get(watched, 0);
+                        assert!(scope.same(young, same), "visit {visit}");
+                    });
+                }
+            }
+        });
+        assert_eq!(mutator.totals().full_collections, 4);
+    }
+}
+
 #[test]
 fn a_helper_that_does_not_start_is_done_without() {
     let _turn = turn();

@@ -133,6 +133,25 @@ fn vacant_blocks_are_no_holes_and_the_last_ones_are_cut_off() {
     assert_eq!(space.put(&mut buffer, 128), Some(block(6)));
 }
 
+/// Nothing lies above the top of the region: that is no hole of the last block, which is filled from there.
+#[test]
+fn the_rest_of_a_last_block_is_no_hole() {
+    let space = Space::new(4);
+    space.old.region.take(8, 2 * BLOCK_BYTES + KB).unwrap();
+    space.collect([(block(0), KB), (block(2), 64)]);
+    assert_eq!(space.old.region.used(), 2 * BLOCK_BYTES + KB);
+    assert_eq!(space.lines.vacant_bytes(), BLOCK_BYTES);
+    assert_eq!(space.old.holes(), BLOCK_BYTES - KB - LINE_BYTES);
+    let mut buffer = BlockBuffer::default();
+    let mut places = Vec::new();
+    while let Some(object) = space.put(&mut buffer, 128) {
+        places.push(object.offset_from(block(2)));
+    }
+    let last = places.iter().filter(|&&place| place < BLOCK_BYTES);
+    assert_eq!(last.clone().count(), (BLOCK_BYTES - KB) / 128);
+    assert_eq!(last.min(), Some(&KB));
+}
+
 #[test]
 fn an_evacuation_takes_vacant_blocks_first_and_no_more_than_it_may() {
     let space = Space::with_used(6, 8);

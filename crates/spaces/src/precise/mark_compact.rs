@@ -274,7 +274,8 @@ impl Segments<'_> {
             return None;
         }
         let end = target(last).add(size(last));
-        self.slid.wait_for(self.up_to(end.sub(GRANULE)).min(segment));
+        let below = self.up_to(end.sub(GRANULE)).min(segment);
+        self.slid.wait_for(below);
         let mut starts = NewStarts {
             bits,
             word: words.start,
