@@ -314,7 +314,9 @@ fn what_slides_into_vacant_blocks_gives_back_what_it_leaves() {
                 let is_room = |_: usize| heap.used() < 24 * MB - 5 * MB / 2;
                 keep_arrays(scope, doubles, (arrays, &mut kept), 100_000, is_room);
                 assert_eq!(given_back.load(Ordering::Relaxed), 0);
-                keep_arrays(scope, doubles, (arrays, &mut kept), 9000, |count| count < 250);
+                keep_arrays(scope, doubles, (arrays, &mut kept), 9000, |count| {
+                    count < 250
+                });
                 scope.collect(true);
                 assert!(given_back.load(Ordering::Relaxed) > 10);
                 assert!(heap.used() <= heap.limit() && heap.resident() <= heap.limit());

@@ -307,7 +307,10 @@ mod tests {
         assert_eq!(table.released(), 4);
         assert_eq!(release(7, 9), [(0, 1)]);
         assert_eq!((table.vacant(), table.released()), (5, 5));
-        assert_eq!([1, 2, 3, 7].map(|count| table.released_among(count)), [1, 2, 2, 5]);
+        assert_eq!(
+            [1, 2, 3, 7].map(|count| table.released_among(count)),
+            [1, 2, 2, 5]
+        );
     }
 
     #[test]
@@ -326,7 +329,10 @@ mod tests {
         };
         assert_eq!(release(6), (1, [(5, 6), (2, 4), (0, 1)].to_vec()));
         assert_eq!((table.vacant(), table.released()), (4, 1));
-        assert_eq!([0, 2, 3, 5].map(|number| table.get(number)), [Released, Vacant, Vacant, Vacant]);
+        assert_eq!(
+            [0, 2, 3, 5].map(|number| table.get(number)),
+            [Released, Vacant, Vacant, Vacant]
+        );
         // One block at a time, until one goes back.
         assert_eq!(release(1), (1, [(5, 6), (3, 4), (2, 3)].to_vec()));
         assert_eq!((table.get(2), table.released()), (Released, 2));
