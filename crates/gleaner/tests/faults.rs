@@ -174,7 +174,9 @@ fn an_evacuation_that_finds_no_block_leaves_what_it_has_not_copied() {
                 });
             }
             scope.collect(true);
-            let (nothing, stays) = (scope.null(), |number: usize| number / 32 % 8 == 0);
+            let (nothing, stays) = (scope.null(), |number: usize| {
+                (number / 32).is_multiple_of(8)
+            });
             for number in (0..COUNT).filter(|&number| !stays(number)) {
                 scope.set(table, number, nothing).unwrap();
             }
@@ -203,7 +205,7 @@ fn an_evacuation_that_finds_no_block_leaves_what_it_has_not_copied() {
 #[test]
 fn young_objects_that_an_evacuation_leaves_are_promoted_behind_the_sweep() {
     const COUNT: usize = 20_000;
-    let stays = |number: &usize| number / 32 % 8 == 0;
+    let stays = |number: &usize| (number / 32).is_multiple_of(8);
     let _turn = turn();
     let by_lines = SETUPS
         .iter()

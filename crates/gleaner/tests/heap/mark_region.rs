@@ -74,7 +74,7 @@ fn nodes<'s>(scope: &mut Scope<'s>, heap: &Heap, node: Type, count: usize) -> Lo
 }
 
 const fn stays(number: usize) -> bool {
-    number / RUN % 8 == 0
+    (number / RUN).is_multiple_of(8)
 }
 
 /// All but a few nodes die: those that stay refer to each other within a run, and the first of each run to nothing.

@@ -87,9 +87,9 @@ impl Lines {
         }
         let end = self.marks.index(end);
         let mut line = self.marks.index(from.align_up(LINE_BYTES));
-        let mut may_be_reached = line % BLOCK_LINES != 0 && self.is_marked(line - 1);
+        let mut may_be_reached = !line.is_multiple_of(BLOCK_LINES) && self.is_marked(line - 1);
         while line < end {
-            if line % BLOCK_LINES == 0 {
+            if line.is_multiple_of(BLOCK_LINES) {
                 may_be_reached = false;
             }
             if self.is_marked(line) || may_be_reached {
