@@ -127,6 +127,7 @@ fn vacant_blocks_are_no_holes_and_the_last_ones_are_cut_off() {
             .all(|&number| count(number) == BLOCK_BYTES / 128)
     );
     assert_eq!(count(6) + count(7), 0, "so much may be in use");
+    assert_eq!(space.lines.occupancy(&space.old.region).in_use, 6);
     assert_eq!(space.lines.occupancy(&space.old.region).sparse[1], 0);
     assert_eq!(space.lines.vacant_bytes(), 0);
     space.lines.set_most(&mut locked(), 7 * BLOCK_BYTES);
@@ -244,6 +245,11 @@ fn memory_of_vacant_blocks_goes_back_once_and_counts_until_it_is_used() {
     assert_eq!(space.lines.released_bytes(), 3 * BLOCK_BYTES);
     space.lines.forget(&mut stopped(), &space.old.region);
     assert_eq!(space.lines.vacant_bytes(), 0);
+    let mut free = 0;
+    space
+        .lines
+        .for_each_free(&space.old.region, |_, bytes| free += bytes);
+    assert_eq!(free, 6 * BLOCK_BYTES, "no line is marked any more");
 }
 
 /// Objects of any size are put into a space by several threads, some of them die, and the space is swept: again and again.
