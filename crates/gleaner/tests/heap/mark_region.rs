@@ -315,6 +315,7 @@ fn what_slides_into_vacant_blocks_gives_back_what_it_leaves() {
                 keep_arrays(scope, doubles, (arrays, &mut kept), 100_000, is_room);
                 assert_eq!(given_back.load(Ordering::Relaxed), 0);
                 keep_arrays(scope, doubles, (arrays, &mut kept), 9000, |count| {
+                    assert!(heap.resident() <= heap.limit(), "{count}");
                     count < 250
                 });
                 scope.collect(true);

@@ -270,7 +270,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let used = self.old_space_used().saturating_add(bytes);
         let end = region.start().add(used.next_multiple_of(BLOCK_BYTES));
         self.let_old_space_reach(locked, end.min(self.farthest_old_end()));
-        self.make_resident_room(locked, self.old_space_room());
+        self.make_old_room(locked, self.old_space_room());
     }
 
     /// A worker of a scavenge found no room in the old space: whether there is more now, reserved by it or by another.
@@ -302,10 +302,11 @@ impl<F: SlotFormat> Scavenge<F> {
                 let high = Address::new(self.old_high.load(Ordering::Relaxed)).max(end);
                 high.offset_from(region.start())
             }
-            // Nothing of what is taken yet may hold memory.
             Some(lines) => {
-                let more = end.offset_from(region.start());
-                self.old_resident() + more.saturating_sub(lines.used(region))
+                // In this order: a block that a worker takes meanwhile counts twice, or as one without memory.
+                let more = end.offset_from(region.start()).saturating_sub(lines.used(region));
+                let without = more.saturating_sub(lines.held_vacant_bytes());
+                self.old_resident() + without
             }
         }
     }
@@ -330,13 +331,24 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Gives memory back that no object of the spaces with a common limit uses, as far as `bytes` more would exceed it.
     pub(super) fn make_resident_room(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) {
+        self.make_room(locked, bytes, usize::MAX);
+    }
+
+    /// The same for `bytes` more of the old space, of which vacant blocks that hold memory are taken first.
+    pub(super) fn make_old_room(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) {
+        let held = self.lines().map_or(0, MarkRegion::held_vacant_bytes);
+        self.make_room(locked, bytes.saturating_sub(held), held.saturating_sub(bytes));
+    }
+
+    /// As [`Scavenge::make_resident_room`]; of vacant blocks as many bytes as are `spare`.
+    fn make_room(&self, locked: &mut AllocatorLocked<'_>, bytes: usize, spare: usize) {
         let top = self.old.region.top();
         let resident = self.old_resident() + self.beside_resident();
         let limit = self.old_limit.load(Ordering::Relaxed);
         let excess = (resident + bytes).saturating_sub(limit);
         if excess > 0 {
             let left = excess.saturating_sub(self.release_old_above(top));
-            let left = left.saturating_sub(self.release_vacant(locked, left));
+            let left = left.saturating_sub(self.release_vacant(locked, left.min(spare)));
             self.release_beside(locked, left);
         }
     }

@@ -4,7 +4,8 @@
 //! - A vacant block is in no list of blocks with holes. While the space has lines, vacant blocks and those at the top of the
 //!   region are taken with the lock held. So it is exact how many bytes are in use then.
 //! - `vacant` and `released` count the blocks in these states; `released` ones are vacant, too.
-//! - Vacant blocks lie at `from` or above.
+//! - Vacant blocks that hold memory are taken before those that do not: so memory comes only when all that is held is in use.
+//!   The first kind lies at `held_from` or above, the other at `released_from` or above.
 //! - States are set by workers of the sweep, each those of its own blocks; otherwise of a block with holes by the holder
 //!   of the lock for such blocks, and of a vacant one with this lock.
 
@@ -80,7 +81,8 @@ pub struct BlockTable {
     states: Side<AtomicU8>,
     lock: RawLock,
     /// See the invariants. Written with the lock, or by the leader.
-    from: AtomicUsize,
+    held_from: AtomicUsize,
+    released_from: AtomicUsize,
     vacant: AtomicUsize,
     released: AtomicUsize,
 }
@@ -91,7 +93,8 @@ impl BlockTable {
         Some(BlockTable {
             states: Side::new(start, bytes, BLOCK_SHIFT)?,
             lock: RawLock::new(),
-            from: AtomicUsize::new(0),
+            held_from: AtomicUsize::new(0),
+            released_from: AtomicUsize::new(0),
             vacant: AtomicUsize::new(0),
             released: AtomicUsize::new(0),
         })
@@ -147,13 +150,14 @@ impl BlockTable {
             }
         }
         (count..swept).for_each(|number| self.set(number, State::Other));
-        self.from.store(0, Ordering::Relaxed);
+        self.held_from.store(0, Ordering::Relaxed);
+        self.released_from.store(0, Ordering::Relaxed);
         self.vacant.store(vacant, Ordering::Relaxed);
         self.released.store(released, Ordering::Relaxed);
     }
 
-    /// Takes a block that is free as a whole, with its bytes: the lowest vacant one, or what is left of the one at the top of
-    /// the region. None if more than `most` bytes would be in use then.
+    /// Takes a block that is free as a whole, with its bytes: the lowest vacant one of those that hold memory, or of the
+    /// others, or what is left of the one at the top of the region. None if more than `most` bytes would be in use then.
     pub fn take_free(&self, region: &BumpRegion, most: usize) -> Option<(Address, usize)> {
         self.lock.lock();
         let taken = self.take_locked(region, most);
@@ -178,16 +182,21 @@ impl BlockTable {
 
     /// With the lock; some block is vacant.
     fn take_lowest(&self) -> Address {
-        let mut number = self.from.load(Ordering::Relaxed);
-        while !matches!(self.get(number), State::Vacant | State::Released) {
+        let is_held = self.vacant() > self.released();
+        let (state, from) = match is_held {
+            true => (State::Vacant, &self.held_from),
+            false => (State::Released, &self.released_from),
+        };
+        let mut number = from.load(Ordering::Relaxed);
+        while self.get(number) != state {
             number += 1;
         }
-        if self.get(number) == State::Released {
+        if !is_held {
             self.released.fetch_sub(1, Ordering::Relaxed);
         }
         self.set(number, State::Other);
         self.vacant.fetch_sub(1, Ordering::Relaxed);
-        self.from.store(number + 1, Ordering::Relaxed);
+        from.store(number + 1, Ordering::Relaxed);
         self.start(number)
     }
 
@@ -264,9 +273,9 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_taken_from_the_bottom_as_far_as_they_may_be_in_use() {
+    fn blocks_with_memory_are_taken_first_and_as_far_as_they_may_be_in_use() {
         use State::*;
-        let table = table(&[Other, Vacant, Sparse(3), Released, Vacant, Candidate]);
+        let table = table(&[Other, Released, Sparse(3), Vacant, Vacant, Candidate]);
         assert_eq!((table.vacant(), table.released()), (3, 1));
         assert!(table.is_candidate(BASE.add(5 * BLOCK_BYTES + 8)));
         assert!(!table.is_candidate(BASE.add(5 * BLOCK_BYTES - 8)));
@@ -275,11 +284,12 @@ mod tests {
         // Three blocks are in use, and a little of the one at the top.
         let take = |blocks| table.take_free(&region, blocks * BLOCK_BYTES + 64);
         assert_eq!(take(3), None);
-        assert_eq!(take(4), Some((table.start(1), BLOCK_BYTES)));
+        assert_eq!(take(4), Some((table.start(3), BLOCK_BYTES)));
         assert_eq!(take(4), None);
-        assert_eq!(take(6), Some((table.start(3), BLOCK_BYTES)));
-        assert_eq!((table.vacant(), table.released()), (1, 0));
         assert_eq!(take(6), Some((table.start(4), BLOCK_BYTES)));
+        assert_eq!((table.vacant(), table.released()), (1, 1));
+        assert_eq!(take(6), Some((table.start(1), BLOCK_BYTES)));
+        assert_eq!((table.vacant(), table.released()), (0, 0));
         assert_eq!(take(6), None);
         let rest = table.start(6).add(64);
         assert_eq!(take(7), Some((rest, BLOCK_BYTES - 64)));

@@ -90,6 +90,13 @@ impl MarkRegion {
         self.blocks.released() * BLOCK_BYTES
     }
 
+    /// Bytes of vacant blocks that hold memory: these are taken first.
+    pub fn held_vacant_bytes(&self) -> usize {
+        // In this order: a worker that takes a block meanwhile makes the result too small.
+        let released = self.released_bytes();
+        self.vacant_bytes().saturating_sub(released)
+    }
+
     /// Bytes of the region that are in use: up to its top, without vacant blocks.
     pub fn used(&self, region: &BumpRegion) -> usize {
         // In this order: a worker that takes a vacant block meanwhile makes the result too small.

@@ -137,7 +137,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let copies = decision.copies + evacuation::blocks_for_young(&found, &decision, young);
         lines.evacuate(world, region, decision.level, copies);
         let bytes = copies * BLOCK_BYTES;
-        self.make_resident_room(&mut world.allocator(), bytes);
+        self.make_old_room(&mut world.allocator(), bytes);
         event.objects = decision.blocks as u64;
         event.bytes = bytes as u64;
         event.reason = decision.reason;
