@@ -24,9 +24,8 @@ use gleaner_mem::Address;
 use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 
 use crate::precise::bump::{BumpRegion, LocalBuffer};
-pub use blocks::BLOCK_BYTES;
 use blocks::{Blocks, LEAST_HOLE, Search, Taken};
-pub use holes::Holes;
+pub use holes::{BLOCK_BYTES, Holes};
 
 /// Larger objects do not ask for a block whose holes are filled one after the other.
 const SMALL_BYTES: usize = 256;

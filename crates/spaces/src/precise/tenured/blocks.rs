@@ -16,10 +16,8 @@ use gleaner_base::sync::{AtomicU32, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::side::Side;
 
-use super::holes::Holes;
+use super::holes::{BLOCK_BYTES, Holes};
 
-/// Bytes of a block: what one thread allocates in at a time.
-pub const BLOCK_BYTES: usize = 32 << 10;
 /// Holes with fewer bytes are not looked into.
 pub(super) const LEAST_HOLE: usize = 64;
 const BLOCK_SHIFT: u32 = BLOCK_BYTES.ilog2();

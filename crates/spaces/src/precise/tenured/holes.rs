@@ -3,8 +3,10 @@
 use gleaner_mem::Address;
 use gleaner_mem::object_bits::ObjectBits;
 
-use super::BLOCK_BYTES;
 use crate::precise::bump::BumpRegion;
+
+/// Bytes of a block: what one thread allocates in at a time.
+pub const BLOCK_BYTES: usize = 32 << 10;
 
 /// What says which memory of the blocks of a space is free, asked about a block by its owner, or with the lock of the
 /// blocks without an owner. Blocks are named by where they begin.
