@@ -304,7 +304,9 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             Some(lines) => {
                 // In this order: a block that a worker takes meanwhile counts twice, or as one without memory.
-                let more = end.offset_from(region.start()).saturating_sub(lines.used(region));
+                let more = end
+                    .offset_from(region.start())
+                    .saturating_sub(lines.used(region));
                 let without = more.saturating_sub(lines.held_vacant_bytes());
                 self.old_resident() + without
             }
@@ -337,7 +339,11 @@ impl<F: SlotFormat> Scavenge<F> {
     /// The same for `bytes` more of the old space, of which vacant blocks that hold memory are taken first.
     pub(super) fn make_old_room(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) {
         let held = self.lines().map_or(0, MarkRegion::held_vacant_bytes);
-        self.make_room(locked, bytes.saturating_sub(held), held.saturating_sub(bytes));
+        self.make_room(
+            locked,
+            bytes.saturating_sub(held),
+            held.saturating_sub(bytes),
+        );
     }
 
     /// As [`Scavenge::make_resident_room`]; of vacant blocks as many bytes as are `spare`.
