@@ -323,15 +323,17 @@ impl Program {
     }
 
     /// The finalizers that are ready, in order: what is handed out of each. What was `live` has no ready finalizer; an exact
-    /// collection has found all of the others.
+    /// collection has found all of the others. Of each order, those that one of the `collections` has found are in the
+    /// order in which they were made: a scavenge that was given up has found its own before everything was collected.
     fn hand_out(
         &mut self,
         mutator: &mut Mutator,
         live: &HashSet<usize>,
-        exact: bool,
+        (exact, collections): (bool, u64),
     ) -> Vec<Address> {
         let mut found = Vec::new();
-        let mut last = None;
+        let mut last: Option<(u8, usize)> = None;
+        let mut begun = 1;
         while let Some((object, value)) = mutator.next_finalizer_raw() {
             let made = value.as_immediate();
             let (object, value) = (object.as_object(), value.as_object());
@@ -352,9 +354,14 @@ impl Program {
             };
             let ranks = self.waiting.iter().filter(fits).map(Waiting::rank);
             let rank = ranks.min().expect("one that waits for a dead object");
+            if last.is_none_or(|(order, _)| order < rank.0) {
+                begun = 1;
+            } else if last.is_some_and(|last| last > rank) {
+                begun += 1;
+            }
             assert!(
-                last.is_none_or(|last| last < rank),
-                "{last:?}, then {rank:?}"
+                last.is_none_or(|(order, _)| order <= rank.0) && begun <= collections,
+                "{last:?}, then {rank:?}, after {collections} collections"
             );
             last = Some(rank);
             self.waiting.retain(|waiting| waiting.rank() != rank);
@@ -399,18 +406,24 @@ impl Program {
             let exact = self.step(mutator, roots);
             let after = mutator.totals();
             let full = after.full_collections - before.full_collections;
-            if full + after.scavenges - before.scavenges > 0 {
-                self.follow(mutator, roots, exact.then_some(step));
+            let collections = full + after.scavenges - before.scavenges;
+            if collections > 0 {
+                self.follow(mutator, roots, (exact.then_some(step), collections));
                 self.done.full += full;
             }
         }
         mutator.collect(true);
-        self.follow(mutator, roots, Some(steps));
+        self.follow(mutator, roots, (Some(steps), 1));
     }
 
-    /// After a collection, which was asked for and of everything if that is the given step: the heap is as it may be, and the
-    /// oracle knows how it is.
-    fn follow(&mut self, mutator: &mut Mutator, roots: &[Cell<Value>], full: Option<usize>) {
+    /// After so many collections, the last of which was asked for and of everything if a step is given: the heap is as it may
+    /// be, and the oracle knows how it is.
+    fn follow(
+        &mut self,
+        mutator: &mut Mutator,
+        roots: &[Cell<Value>],
+        (full, collections): (Option<usize>, u64),
+    ) {
         let held: Vec<usize> = self
             .roots
             .iter()
@@ -420,7 +433,7 @@ impl Program {
             .collect();
         // What a step allocated after its collection, and what it dropped then, the collection did not know.
         let live = closure(&self.objects, held.iter().copied());
-        let ready = self.hand_out(mutator, &live, full.is_some());
+        let ready = self.hand_out(mutator, &live, (full.is_some(), collections));
         let numbers = ready.iter().map(|&object| number(object));
         let back = closure(&self.objects, held.into_iter().chain(numbers));
         let addresses = roots.iter().filter_map(|root| root.get().as_object());
