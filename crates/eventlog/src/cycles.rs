@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use gleaner_base::events::reasons::{OVERTAKEN, PROCESSOR_LOST};
+use gleaner_base::events::reasons::{self, OVERTAKEN, PROCESSOR_LOST};
 
 use crate::Event;
 
@@ -137,12 +137,17 @@ impl Cycles {
                     }
                 }
             }
-            "end" => {
+            "end" if !reasons::is_given_up(&event.reason) => {
                 let reason = std::mem::take(&mut self.last_reason);
                 self.close((!reason.is_empty()).then_some(reason));
             }
             _ => {}
         }
+    }
+
+    /// Whether one is under way.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.is_open
     }
 
     fn open(&mut self) -> Option<&mut Cycle> {

@@ -297,6 +297,12 @@ impl Process {
             "start" if known.reason.is_none() && !event.reason.is_empty() => {
                 known.reason = Some(index_of(&mut self.reasons, &event.reason));
             }
+            // The next one has its number.
+            "end" if reasons::is_given_up(&event.reason) => {
+                if !self.cycles.is_under_way() {
+                    known.reason = None;
+                }
+            }
             "end" => {
                 known.whole_ns = Some(event.duration_ns);
                 self.ended = self.ended.max(event.collection);
@@ -314,7 +320,7 @@ impl Process {
         let now = self.capacity.last().map_or(0, |(_, bytes)| *bytes);
         let at = event.end_ns();
         match &*event.name {
-            "end" => self.live.push((at, event.bytes)),
+            "end" if !reasons::is_given_up(&event.reason) => self.live.push((at, event.bytes)),
             "heap-grow" => self.capacity.push((at, now.saturating_add(event.bytes))),
             "heap-shrink" => self.capacity.push((at, now.saturating_sub(event.bytes))),
             "resize" => {

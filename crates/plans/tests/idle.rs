@@ -5,11 +5,14 @@
 mod harness;
 
 use gleaner_base::events::Phase;
+use gleaner_base::events::reasons::NOTHING_ALLOCATED;
 use gleaner_mem::Address;
 use gleaner_os::headroom::Headroom;
 use gleaner_os::{residency, threads};
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::decide::idle::{LEAST_WORTH, Next, Watch};
+use gleaner_plans::mark_sweep::mutator::Mutator;
+use gleaner_spaces::mark_sweep::Stage;
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 use harness::Bench;
 
@@ -60,7 +63,7 @@ fn watch_and(bench: &mut Bench, watch: &mut Watch, collects: bool) -> usize {
             Next::LookAfter(nanoseconds) => threads::sleep_ns(nanoseconds),
             Next::GiveBack => pieces += 1,
             Next::Consider if collects && bench.heap.calls_for_collection(false) => {
-                bench.collect_for("idle");
+                bench.collect_for(NOTHING_ALLOCATED);
                 bench.heap.go_on_watching(watch);
             }
             Next::Consider => {}
@@ -131,9 +134,13 @@ fn garbage_is_collected_once_and_goes_back_in_the_same_idle_time() {
     bench.allocate(NORMAL, 1000).unwrap();
     assert_eq!(watch_and(&mut bench, &mut watcher, true), 0);
     assert_eq!(bench.heap.collections, collections + 1);
-    // What comes by itself pays for another.
+    // What comes by itself pays for another, and is none in idle time itself.
     grow(&mut bench, 20 * MB);
     bench.collect();
+    assert_eq!(bench.heap.totals.idle_collections, 1);
+    assert!(bench.heap.calls_for_collection(false));
+    bench.collect();
+    assert_eq!(bench.heap.totals.idle_collections, 1);
     bench.roots[0] = 0;
     assert!(watch_and(&mut bench, &mut watcher, true) > 0);
     assert_eq!(bench.heap.totals.idle_collections, 2);
@@ -195,6 +202,24 @@ fn a_program_whose_threads_nobody_stops_may_be_collected() {
     // SAFETY: as before; it is in a blocking region.
     unsafe { (*bench.record).blocked_at = Address::new(16) };
     assert!(bench.heap.may_be_stopped_in_idle_time(false));
+}
+
+/// A collection by its only thread interrupts nobody, so a second thread is left alone.
+#[test]
+fn a_thread_that_came_after_the_last_collection_is_left_alone() {
+    let mut bench = bench("idle=20ms");
+    bench.collect();
+    let record = Box::into_raw(Box::<Mutator>::new_uninit()).cast::<Mutator>();
+    // SAFETY: fresh memory that lives as long as the heap. It stands for a thread that nobody stops, since nothing is collected.
+    unsafe {
+        (*bench.record).tid = threads::ThreadId(1);
+        bench.heap.mutators.add(record);
+        let (list, world) = (&mut bench.heap.mutators, bench.heap.world);
+        list.occupy(record, world, Address::NULL, false);
+    }
+    assert_eq!(bench.heap.mutators.count(), 2);
+    assert!(!bench.heap.may_be_stopped_in_idle_time(false));
+    assert!(bench.heap.may_be_stopped_in_idle_time(true));
 }
 
 /// Where a group's limit leaves nothing, an eighth of the time is enough, and looks come as soon.
@@ -285,6 +310,48 @@ fn the_capacity_follows_as_it_would_without_idle_time() {
     }
 }
 
+/// What each of some collections with little in between leaves of the capacity, where one of 16 objects lives in each block.
+fn after_collections_with_survivors(is_watched: bool) -> (Bench, Vec<usize>) {
+    let mut bench = bench("initial-heap=1m,release-after=3");
+    // So much that nothing is collected before.
+    bench.heap.grow_to(40 * MB, "the test");
+    let mut watcher = Watch::new(AFTER_NS);
+    let mut last = 0;
+    for nth in 0..24 * MB / 1024 {
+        let object = bench.allocate(NORMAL, 1000).unwrap();
+        if nth % 15 == 0 {
+            // SAFETY: the test's own object.
+            unsafe { object.store(last) };
+            last = object.word();
+            bench.roots[0] = last;
+        }
+    }
+    let capacities = (0..6)
+        .map(|_| {
+            bench.collect();
+            if is_watched {
+                watch(&mut bench, &mut watcher);
+            }
+            (0..64).for_each(|_| _ = bench.allocate(NORMAL, 1000).unwrap());
+            bench.heap.space.capacity
+        })
+        .collect();
+    (bench, capacities)
+}
+
+/// Pages between survivors lie in blocks that are in use: the capacity does not follow them.
+#[test]
+fn what_goes_back_between_survivors_stays_in_the_capacity() {
+    let (_, without) = after_collections_with_survivors(false);
+    let (bench, with) = after_collections_with_survivors(true);
+    let given = bench.events(Phase::GiveBack);
+    let most = given.iter().map(|event| event.bytes as usize).max();
+    assert!(most.is_some_and(|bytes| bytes > 4 * MB), "{given:?}");
+    for (with, without) in with.iter().zip(&without) {
+        assert!(with.abs_diff(*without) < MB / 2, "{with:?} {without:?}");
+    }
+}
+
 /// Calls that become rare, on a machine on which nobody else takes the time: each call may come at any time, so only the end counts.
 #[test]
 fn where_nobody_watches_calls_give_memory_back() {
@@ -308,6 +375,29 @@ fn where_nobody_watches_calls_give_memory_back() {
     let bytes: u64 = events.iter().map(|event| event.bytes).sum();
     assert!(bytes as usize > 19 * MB, "{bytes}");
     bench.verify();
+}
+
+/// A callback of a collection allocates: nothing goes back before the collection is over.
+#[test]
+fn calls_in_a_collection_give_nothing_back() {
+    let mut bench = bench("initial-heap=64m,idle=20ms");
+    burst(&mut bench, 20 * MB);
+    bench.collect();
+    let all = bench.heap.space.dirty_bytes();
+    bench.heap.note_call(false);
+    while bench.heap.space.dirty_bytes() == all {
+        threads::sleep_ns(1_000_000);
+        bench.heap.note_call(false);
+    }
+    let rest = bench.heap.space.dirty_bytes();
+    for stage in [Stage::Marking, Stage::Marked, Stage::Reclaiming] {
+        bench.heap.space.stage = stage;
+        assert!(!bench.heap.note_call(false));
+        assert_eq!(bench.heap.space.dirty_bytes(), rest);
+    }
+    bench.heap.space.stage = Stage::Between;
+    bench.heap.note_call(false);
+    assert!(bench.heap.space.dirty_bytes() < rest);
 }
 
 #[test]

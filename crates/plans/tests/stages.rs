@@ -9,6 +9,7 @@ mod harness;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
+use gleaner_base::events::Phase;
 use gleaner_base::faults::{FaultPoint, arm};
 use gleaner_plans::mark_sweep::collect::Moment::*;
 use gleaner_plans::mark_sweep::collect::Outcome;
@@ -92,6 +93,16 @@ fn one_that_is_given_up_before_it_marks() {
     bench.client.abandon_when_asked.store(1, Ordering::Relaxed);
     assert_eq!(bench.collect_for("given up"), Outcome::Abandoned);
     assert_seen(&seen(&mut bench), &[&BEFORE, &GIVEN_UP], Whole);
+    assert_eq!(ends(&bench), [(1, "given up: nothing was freed")]);
+    // The next one has its number.
+    bench.collect();
+    assert_eq!(ends(&bench)[1..], [(1, "test")]);
+}
+
+/// Which collections ended, and why.
+fn ends(bench: &Bench) -> Vec<(u64, &'static str)> {
+    let events = bench.events(Phase::End);
+    events.iter().map(|it| (it.collection, it.reason)).collect()
 }
 
 fn one_that_is_given_up_when_all_is_marked() {
@@ -104,6 +115,7 @@ fn one_that_is_given_up_when_all_is_marked() {
         (WantsToStop, Marking),
     ];
     assert_seen(&seen(&mut bench), &[&BEFORE, &marking, &GIVEN_UP], Whole);
+    assert_eq!(ends(&bench), [(1, "given up: nothing was freed")]);
 }
 
 /// The client hears of one start and one end, whatever is tried in between.

@@ -17,6 +17,11 @@ pub const DISABLED: &str = "given up: collections are disabled";
 /// Of the end of a cycle whose last stop was given up, by the client or since stacks were hidden.
 pub const ABANDONED: &str = "given up: its last stop was";
 
+/// Of the end of a collection that was given up since a thread did not stop in time.
+pub const UNANSWERED: &str = "given up: a thread did not stop";
+/// Of the end of a collection that was given up in its stop: the client wanted it to end, or stacks were hidden.
+pub const NOTHING_FREED: &str = "given up: nothing was freed";
+
 /// Of what is done since a thread that watches has seen no allocation.
 pub const NOTHING_ALLOCATED: &str = "nothing was allocated for a while";
 /// Of a collection by the first call after a time without any.
@@ -36,6 +41,11 @@ const ASKED: [&str; 5] = [
 /// Whether a collection of that reason was asked for in words, to be finished in one stop.
 pub fn is_asked(reason: &str) -> bool {
     ASKED.contains(&reason)
+}
+
+/// Whether the end of a collection with that reason is that of one which was given up. The next collection has its number.
+pub fn is_given_up(reason: &str) -> bool {
+    [UNANSWERED, NOTHING_FREED].contains(&reason)
 }
 
 /// Whether a collection of that reason was made because the program was idle.

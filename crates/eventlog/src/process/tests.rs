@@ -450,3 +450,36 @@ fn what_is_done_in_idle_time_is_remembered() {
         .collect();
     assert_eq!(idle, [(5, Some(4096)), (70, None), (70, None), (70, None)]);
 }
+
+/// It is none, and the next one has its number.
+#[test]
+fn a_collection_that_was_given_up_is_told_apart() {
+    let of = |event: &str, start: u64, duration: u64, reason: &str| {
+        line(event, 1, start, duration, 64).replace("\"\"}", &format!("\"{reason}\"}}"))
+    };
+    let given_up = of("start", 10, 0, "nothing was allocated for a while")
+        + &of("stop-world", 10, 500, "")
+        + &of("resume-world", 510, 1, "")
+        + &of("end", 511, 501, "given up: a thread did not stop");
+    let process = process_of(&given_up);
+    assert_eq!(process.pauses(), [501]);
+    assert_eq!((process.live(), process.idle()), (&[][..], &[][..]));
+    let start = of("start", 600, 0, "enough was allocated");
+    let whole = start.clone() + &of("stop-world", 600, 5, "") + &of("end", 700, 100, "");
+    let mut reader = Reader::new(start.as_bytes());
+    let Some(Line::Event(next)) = reader.next().unwrap() else {
+        panic!("no event");
+    };
+    assert!(!process.begins_anew(&next), "it goes on");
+    let process = process_of(&(given_up + &whole));
+    let known: Vec<_> = process.collections().collect();
+    assert_eq!((known[0].0, known[0].1), (1, Some("enough was allocated")));
+    assert_eq!((known.len(), known[0].2.whole_ns), (1, Some(100)));
+    assert_eq!(process.live(), [(700, 64)]);
+    // The last stop of a cycle was: the cycle goes on.
+    let end = of("end", 8_700_000, 5, "given up: nothing was freed").replace(":1,\"s", ":4,\"s");
+    let process = process_of(&(String::from(OVERTAKEN) + &end + OVERTAKEN_ENDS));
+    assert_eq!((process.cycles().len(), process.cycles()[0].steps), (1, 3));
+    let reason = process.collections().next().unwrap().1;
+    assert_eq!(reason, Some("so that it ends"));
+}

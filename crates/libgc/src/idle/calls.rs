@@ -37,11 +37,7 @@ fn note_while_asked(heap: &mut Heap, inner: bool) -> Option<Why> {
     }
     let why = state::take_call()?;
     // Others may have begun to run since the watcher has seen that they do not.
-    if !who::may_be_stopped(heap) {
-        heap.forget_called_collection();
-        return None;
-    }
-    Some(why)
+    who::may_be_stopped(heap).then_some(why)
 }
 
 /// Collects. Without the lock.

@@ -1,7 +1,7 @@
 //! The thread that looks whether the program is idle.
 //!
 //! It is no thread of the heap's: it has no record, is never stopped, and allocates nothing. It never waits for the allocator lock:
-//! where somebody has that, the program is not idle. Between two pieces it lets those go first who wait for the lock. Where it
+//! where somebody has that, it looks again later. Between two pieces it lets those go first who wait for the lock. Where it
 //! collects, nothing of the program's runs; finalizers that become ready wait for the program's next call.
 
 use core::ffi::c_void;
@@ -79,7 +79,6 @@ fn watch_over(heap: Started, mut watch: Watch) {
 
 fn look(heap: Started, watch: &mut Watch) -> Next {
     let Some(mut locked) = heap.try_lock() else {
-        watch.begin_anew();
         return Next::LookAfter(watch.period_ns());
     };
     let mut next = locked.look_for_idleness(watch);

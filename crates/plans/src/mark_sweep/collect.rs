@@ -7,7 +7,7 @@
 //! bound by their own contract.
 
 use gleaner_base::contexts::WorldStopped;
-use gleaner_base::events::reasons::ABANDONED;
+use gleaner_base::events::reasons::{ABANDONED, NOTHING_FREED, UNANSWERED};
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::goals::Stop;
@@ -60,7 +60,7 @@ impl Heap {
         let mut record = self.begin(&mut request, client);
         let started = clock::monotonic_ns();
         let Some(mut world) = self.stop(&mut record, client) else {
-            return self.give_stop_up(&mut record, client);
+            return self.give_stop_up(&mut record, started, client);
         };
         let outcome = self.collect_stopped(&mut record, &mut world, (&request, started), client);
         self.space.stage = match outcome {
@@ -79,7 +79,7 @@ impl Heap {
                 self.note_collection();
             }
             Outcome::Begun => drop(self.count_stop(&record, started, stopped)),
-            Outcome::Abandoned => self.note_abandoned(),
+            Outcome::Abandoned => self.give_up(&mut record, started, NOTHING_FREED),
             Outcome::LibrariesChanged => {}
         }
         // Where blocks are reclaimed, not before: until then the blocks of such a thread's free cells must stay owned.
@@ -91,18 +91,26 @@ impl Heap {
 
     /// A thread did not stop, and nobody waits for it: those that did go on, and nothing was done.
     #[cold]
-    fn give_stop_up(&mut self, record: &mut Record, client: &dyn Client) -> Outcome {
+    fn give_stop_up(&mut self, record: &mut Record, started: u64, client: &dyn Client) -> Outcome {
         record.step(Phase::ResumeWorld, |_| {});
-        self.note_abandoned();
+        self.give_up(record, started, UNANSWERED);
         self.forget_gone_threads();
         self.publish(record);
         self.end(Outcome::Abandoned, client);
         Outcome::Abandoned
     }
 
+    /// The collection ends here, and nothing comes of it.
+    fn give_up(&mut self, record: &mut Record, started: u64, reason: &'static str) {
+        record.step(Phase::End, |event| event.reason = reason);
+        record.set_last_duration(clock::monotonic_ns() - started);
+        self.note_abandoned();
+    }
+
     /// What comes before the stop.
     fn begin(&mut self, request: &mut Request<'_>, client: &dyn Client) -> Record {
         let mut record = Record::new(self.collections + 1);
+        self.note_begin(request.reason);
         self.record_start(&mut record, request);
         self.record_lazy_sweeping(&mut record);
         self.roots.replace_libraries(request.libraries);

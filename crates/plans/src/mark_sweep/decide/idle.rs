@@ -98,12 +98,7 @@ impl Watch {
 
     /// The time from one look to the next.
     pub fn period_ns(&self) -> u64 {
-        (self.enough_ns() / LOOKS).max(1)
-    }
-
-    /// The program is surely active.
-    pub fn begin_anew(&mut self) {
-        *self = Watch::new(self.after_ns);
+        self.enough_ns() / LOOKS
     }
 
     /// Nothing is left to be given back.
@@ -252,8 +247,6 @@ impl Fading {
     pub fn note_all_is_done(&mut self) {
         self.peak = 0;
         self.sum = 0;
-        self.has_faded = false;
-        self.is_considered = false;
     }
 }
 
@@ -421,6 +414,11 @@ mod tests {
         assert!(watched.run(60 * SECOND, |_| 8));
         assert_eq!((watched.given.len(), watched.considered), (10, 1));
         assert!(watched.now < began + SECOND, "at once");
+        // Also where some went back before the collection.
+        watched.watch.note_collected(watched.now, 9);
+        watched.unused = 40 * MB;
+        assert!(watched.run(60 * SECOND, |_| 9));
+        assert_eq!((watched.given.len(), watched.considered), (20, 1));
     }
 
     #[test]
@@ -436,6 +434,9 @@ mod tests {
         let mut watched = Watched::new(LEAST_WORTH - 1);
         assert!(watched.run(60 * SECOND, |_| 0));
         assert_eq!(watched.given.len(), 0);
+        let mut watched = Watched::new(LEAST_WORTH);
+        assert!(watched.run(60 * SECOND, |_| 0));
+        assert_eq!(watched.given.len(), 1);
     }
 
     #[test]
@@ -457,6 +458,11 @@ mod tests {
             watched.given
         );
         assert!(watched.given.iter().all(|&at| at < back));
+        // What was begun then is begun no more.
+        let given = watched.given.len();
+        watched.unused = LEAST_WORTH - 1;
+        assert!(watched.run(60 * SECOND, |_| 1));
+        assert_eq!(watched.given.len(), given);
     }
 
     #[test]
@@ -509,6 +515,11 @@ mod tests {
         assert_eq!(watch.look(&look(60 * SECOND)), again);
         assert_eq!(watch.look(&look(60 * SECOND + 600 * MS)), again);
         assert_eq!(watch.look(&look(61 * SECOND + 100 * MS)), Next::GiveBack);
+        // Four times as long as it was to come is not late yet.
+        let mut often = Watch::new(SECOND);
+        assert_eq!(often.look(&look(0)), again);
+        assert_eq!(often.look(&look(2 * SECOND + 1)), again);
+        assert_eq!(often.look(&look(4 * SECOND + 1)), Next::GiveBack);
         // Nor if the time is as long as the stop.
         let mut slow = Watch::new(60 * SECOND);
         let again_later = Next::LookAfter(30 * SECOND);
@@ -518,9 +529,6 @@ mod tests {
         assert_eq!(slow.look(&look(150 * SECOND)), Next::GiveBack);
         // A clock that goes back is taken for one that stands still.
         assert_eq!(watch.look(&look(SECOND)), Next::GiveBack);
-        watch.begin_anew();
-        assert_eq!(watch.look(&look(2 * SECOND)), again);
-        assert_eq!(watch.look(&look(0)), again);
     }
 
     /// The times at which calls give a piece back, of calls at these times for as many bytes.
@@ -546,6 +554,9 @@ mod tests {
         assert!(times.len() > 20, "{times:?}");
         let first = times[0];
         assert!((2250 * MS..=2600 * MS).contains(&first), "{first}");
+        // When a time is over in which little was allocated, to the nanosecond.
+        let three = [(0, 64 * MB), (250 * MS, 0), (500 * MS, 0)];
+        assert_eq!(given(three), [500 * MS]);
         // However rare they are.
         let burst = calls(0, 2 * SECOND, MS, 64 << 10);
         let after = calls(5 * SECOND, 60 * SECOND, 3 * SECOND, 16 << 10);
@@ -592,6 +603,12 @@ mod tests {
         fading.note_all_is_done();
         let again = rare(&mut fading, 6 * SECOND, 60 * SECOND, 100 * MS, 16);
         assert_eq!(again, (0, 2));
+        // What was allocated before that counts no more.
+        let (some, _) = rare(&mut fading, 60 * SECOND, 61 * SECOND, SECOND, 64 << 10);
+        let (more, _) = rare(&mut fading, 61 * SECOND, 70 * SECOND, 100 * MS, 16);
+        assert_eq!((some, more), (0, 0));
+        let steady = rare(&mut fading, 70 * SECOND, 99 * SECOND, 100 * MS, 64 << 10);
+        assert_eq!(steady, (0, 2));
     }
 
     #[test]

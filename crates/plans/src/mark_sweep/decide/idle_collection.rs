@@ -17,6 +17,8 @@ const FRUITFUL_BYTES: usize = 1 << 20;
 const COST_PART: u64 = 100;
 /// How often the number of others is doubled that the next waits for.
 const MOST_DOUBLED: u32 = 6;
+/// Bytes of a marking that tells how long others take.
+const WORTH_MEASURING: usize = 1 << 20;
 /// The program's own threads collect only where this part of what is used was allocated since the last collection, or where what
 /// lives has fallen to half.
 const NEW_PART: usize = 4;
@@ -53,8 +55,8 @@ pub struct Collecting {
     ended_ns: u64,
     /// The most that lived after a collection since then.
     peak: usize,
-    /// Bytes in use when one was called for that has not come yet.
-    called_for: Option<usize>,
+    /// Bytes in use when the one in idle time began that is going on.
+    began_with: Option<usize>,
 }
 
 impl Collecting {
@@ -65,7 +67,7 @@ impl Collecting {
             fruitless: 0,
             ended_ns: 0,
             peak: 0,
-            called_for: None,
+            began_with: None,
         }
     }
 
@@ -88,9 +90,9 @@ impl Collecting {
         p.used >= LEAST_USED && p.allocated >= much && self.fruitless == 0
     }
 
-    /// Whether the next collection is one in idle time.
-    pub fn is_called_for(&self) -> bool {
-        self.called_for.is_some()
+    /// Whether the collection that is going on is one in idle time.
+    pub fn is_in_idle_time(&self) -> bool {
+        self.began_with.is_some()
     }
 
     /// Whether one pays that holds up a thread of the program's.
@@ -104,19 +106,14 @@ impl Collecting {
         (has_fallen || p.allocated >= p.used / NEW_PART) && self.pays_a_thread(p)
     }
 
-    /// One is called for, with so many bytes in use.
-    pub fn call_for(&mut self, used: usize) {
-        self.called_for = Some(used);
+    /// A collection begins: in idle time with so many bytes in use, or for another reason.
+    pub fn begin(&mut self, used: Option<usize>) {
+        self.began_with = used;
     }
 
-    /// The one that was called for does not come after all.
-    pub fn forget_call(&mut self) {
-        self.called_for = None;
-    }
-
-    /// A collection was abandoned. If it was the one that was called for, it counts as one that brought nothing.
+    /// A collection was abandoned. One in idle time counts as one that brought nothing.
     pub fn note_abandoned(&mut self, now_ns: u64) {
-        if self.called_for.take().is_some() {
+        if self.began_with.take().is_some() {
             self.note_end(now_ns, false);
         }
     }
@@ -133,7 +130,7 @@ impl Collecting {
 
     /// A collection has left `used` bytes in use, of which `live` live; whether it was one in idle time.
     pub fn note(&mut self, now_ns: u64, used: usize, live: usize) -> bool {
-        let Some(before) = self.called_for.take() else {
+        let Some(before) = self.began_with.take() else {
             self.others = self.others.saturating_add(1);
             self.peak = self.peak.max(live);
             return false;
@@ -146,6 +143,15 @@ impl Collecting {
         self.peak = live;
         true
     }
+}
+
+/// How long it takes to mark `used` bytes, where a marking has scanned `scanned` bytes in `took_ns` nanoseconds.
+pub fn cost_ns(used: usize, scanned: usize, took_ns: u64) -> u64 {
+    if scanned < WORTH_MEASURING {
+        // What takes its time however little is marked says nothing of more. A byte in a nanosecond.
+        return used as u64;
+    }
+    (used as f64 / scanned as f64 * took_ns as f64) as u64
 }
 
 impl Default for Collecting {
@@ -175,8 +181,10 @@ mod tests {
     };
 
     fn collected(collecting: &mut Collecting, freed: usize) {
-        collecting.call_for(100 * MB);
+        collecting.begin(Some(100 * MB));
+        assert!(collecting.is_in_idle_time());
         assert!(collecting.note(100 * SECOND, 100 * MB - freed, 50 * MB));
+        assert!(!collecting.is_in_idle_time());
     }
 
     #[test]
@@ -196,6 +204,11 @@ mod tests {
             ..COLLECTED
         };
         assert!(!Collecting::new().pays(&small));
+        let least = Prospect {
+            used: LEAST_USED,
+            ..COLLECTED
+        };
+        assert!(Collecting::new().pays(&least));
     }
 
     #[test]
@@ -238,6 +251,12 @@ mod tests {
                 least: 101 * MB,
                 ..later
             },
+            // A large heap in a small capacity.
+            Prospect {
+                used: 800 * MB,
+                allocated: 100 * MB - 1,
+                ..later
+            },
             // A clock that has gone back.
             Prospect { now_ns: 0, ..later },
         ] {
@@ -276,19 +295,42 @@ mod tests {
         assert_eq!(waits, [0, 2, 4, 8, 16, 32, 64, 64, 64]);
         // One that brings much ends that.
         (0..64).for_each(|_| _ = collecting.note(0, 100 * MB, 100 * MB));
+        collected(&mut collecting, 12 * MB);
+        assert!(!collecting.note(0, 100 * MB, 100 * MB));
+        assert!(!collecting.pays(&enough), "less than an eighth");
+        (0..64).for_each(|_| _ = collecting.note(0, 100 * MB, 100 * MB));
         collected(&mut collecting, 13 * MB);
         assert!(!collecting.note(0, 100 * MB, 100 * MB));
         assert!(collecting.pays(&COLLECTED));
     }
 
     #[test]
+    fn little_that_is_much_of_a_small_heap_is_little() {
+        for (freed, is_fruitful) in [(MB - 1, false), (MB, true)] {
+            let mut collecting = Collecting::new();
+            collecting.begin(Some(4 * MB));
+            assert!(collecting.note(SECOND, 4 * MB - freed, 0));
+            assert!(!collecting.note(2 * SECOND, 4 * MB, 4 * MB));
+            assert_eq!(collecting.pays(&COLLECTED), is_fruitful);
+        }
+    }
+
+    #[test]
+    fn the_cost_is_that_of_the_last_marking_which_tells_it() {
+        assert_eq!(cost_ns(20 * MB, 0, 0), 20 << 20);
+        assert_eq!(cost_ns(20 * MB, MB - 1, 7), 20 << 20);
+        assert_eq!(cost_ns(20 * MB, MB, 7), 140);
+        assert_eq!(cost_ns(20 * MB, 40 * MB, SECOND), SECOND / 2);
+    }
+
+    #[test]
     fn one_that_was_abandoned_counts_as_one_in_vain() {
         let mut collecting = Collecting::new();
         collecting.note_abandoned(SECOND);
-        assert!(collecting.pays(&COLLECTED), "none was called for");
-        collecting.call_for(100 * MB);
+        assert!(collecting.pays(&COLLECTED), "it was another one");
+        collecting.begin(Some(100 * MB));
         collecting.note_abandoned(SECOND);
-        // The next is no longer the one that was called for, and two are needed.
+        // The next is none in idle time, and two are needed.
         for _ in 0..2 {
             assert!(!collecting.pays(&COLLECTED));
             assert!(!collecting.note(2 * SECOND, 100 * MB, 100 * MB));
@@ -334,7 +376,7 @@ mod tests {
                     since_idle = 0;
                     if collecting.pays(&prospect) {
                         idle += 1;
-                        collecting.call_for(used);
+                        collecting.begin(Some(used));
                         collecting.note(step * SECOND, 50 * MB + survives * allocated, 50 * MB);
                         allocated = 0;
                     }
@@ -355,9 +397,16 @@ mod tests {
             ..COLLECTED
         };
         assert!(collecting.pays_now(&new));
-        collecting.note(0, 100 * MB, 201 * MB);
+        collecting.note(0, 100 * MB, 200 * MB);
+        assert!(!collecting.pays_now(&COLLECTED));
+        // The most that lived counts, not what lived last.
+        collecting.note(0, 100 * MB, 202 * MB);
+        collecting.note(0, 100 * MB, 100 * MB);
         assert!(collecting.pays_now(&COLLECTED));
         collected(&mut collecting, 50 * MB);
         assert!(!collecting.pays_now(&new), "as for any other");
+        // The most that lived before that does not count any more.
+        collecting.note(0, 100 * MB, 100 * MB);
+        assert!(collecting.pays_now(&new) && !collecting.pays_now(&COLLECTED));
     }
 }

@@ -1,6 +1,6 @@
 //! How a heap looks whether the program is idle, and gives memory back.
 
-use gleaner_base::events::reasons::{LITTLE_ALLOCATED, NOTHING_ALLOCATED};
+use gleaner_base::events::reasons::{self, LITTLE_ALLOCATED, NOTHING_ALLOCATED};
 use gleaner_base::events::{Event, Phase};
 use gleaner_os::clock;
 use gleaner_os::pressure::Pressure;
@@ -8,11 +8,8 @@ use gleaner_spaces::mark_sweep::Stage;
 
 use crate::mark_sweep::decide::heap_size;
 use crate::mark_sweep::decide::idle::{LEAST_WORTH, Look, Next, Watch};
-use crate::mark_sweep::decide::idle_collection::Prospect;
+use crate::mark_sweep::decide::idle_collection::{self as decide, Prospect};
 use crate::mark_sweep::heap::Heap;
-
-/// Bytes of a marking that tells how long others take.
-const WORTH_MEASURING: usize = 1 << 20;
 
 impl Heap {
     /// For a thread that watches the program: looks whether it is idle, and gives a piece of the unused memory back if so. What
@@ -72,15 +69,13 @@ impl Heap {
         considers
     }
 
-    /// Whether a collection pays now that the program is idle, if it holds up one of the program's threads or none. If so, the next
-    /// one counts as that.
-    pub fn calls_for_collection(&mut self, holds_up: bool) -> bool {
+    /// Whether a collection pays now that the program is idle, if it holds up one of the program's threads or none.
+    pub fn calls_for_collection(&self, holds_up: bool) -> bool {
         let prospect = self.prospect();
-        let pays = match holds_up {
+        match holds_up {
             true => self.idle.collecting.pays_a_thread(&prospect),
             false => self.idle.collecting.pays(&prospect),
-        };
-        self.call_for_collection(pays, &prospect)
+        }
     }
 
     /// Whether one will pay, if the program goes on being idle for long enough.
@@ -91,32 +86,12 @@ impl Heap {
     }
 
     /// As [`Heap::calls_for_collection`], where the calling thread is the program's, which may go on.
-    pub fn calls_for_collection_by_program(&mut self) -> bool {
-        let prospect = self.prospect();
-        let pays = self.idle.collecting.pays_now(&prospect);
-        self.call_for_collection(pays, &prospect)
-    }
-
-    /// The collection that was called for does not come.
-    pub fn forget_called_collection(&mut self) {
-        self.idle.collecting.forget_call();
-    }
-
-    fn call_for_collection(&mut self, pays: bool, prospect: &Prospect) -> bool {
-        if pays {
-            self.idle.collecting.call_for(prospect.used);
-        }
-        pays
+    pub fn calls_for_collection_by_program(&self) -> bool {
+        self.idle.collecting.pays_now(&self.prospect())
     }
 
     fn prospect(&self) -> Prospect {
         let measured = self.measure(0, 0);
-        let marked = (self.totals.last_scanned, self.totals.last_marking_ns);
-        let cost_ns = match marked {
-            // What takes its time however little is marked says nothing of more.
-            (..WORTH_MEASURING, _) => measured.used as u64, // A byte in a nanosecond.
-            (bytes, took_ns) => (measured.used as f64 / bytes as f64 * took_ns as f64) as u64,
-        };
         Prospect {
             now_ns: clock::monotonic_ns(),
             used: measured.used,
@@ -125,7 +100,11 @@ impl Heap {
             allocated: measured.allocated,
             least: heap_size::least_between_collections(&measured),
             free: self.space.free_bytes(),
-            cost_ns,
+            cost_ns: decide::cost_ns(
+                measured.used,
+                self.totals.last_scanned,
+                self.totals.last_marking_ns,
+            ),
         }
     }
 
@@ -143,9 +122,16 @@ impl Heap {
         }
     }
 
-    /// Whether the next collection, or the one that is going on, is in idle time.
+    /// A collection begins for that reason.
+    pub(crate) fn note_begin(&mut self, reason: &'static str) {
+        let used = self.space.used_bytes();
+        let used = reasons::is_idle(reason).then_some(used);
+        self.idle.collecting.begin(used);
+    }
+
+    /// Whether the collection that is going on is in idle time.
     pub(crate) fn is_collected_in_idle_time(&self) -> bool {
-        self.idle.collecting.is_called_for()
+        self.idle.collecting.is_in_idle_time()
     }
 
     /// A collection is over.
