@@ -475,7 +475,6 @@ impl Heap {
         deadline: Option<u64>,
     ) -> Marked {
         let mut weak = core::mem::take(&mut self.weak);
-        let deadline = deadline.filter(|_| weak.may_be_put_off());
         let settings = weak::Settings {
             java_finalization: self.settings.java_finalization,
         };
@@ -487,7 +486,10 @@ impl Heap {
                 _ => self.available(workers),
             };
             event.workers = workers as u32;
-            let is_all = outcome.newly_ready == 0
+            let has_ready = outcome.newly_ready > 0;
+            let deadline =
+                deadline.filter(|_| has_ready && weak.may_be_put_off(&Tracing { heap: self }));
+            let is_all = !has_ready
                 || self.marking(mode_until(deadline), |heap| {
                     heap.mark_grey(workers, deadline.map(|d| heap.revival_ends(d)))
                 });

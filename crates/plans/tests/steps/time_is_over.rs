@@ -81,19 +81,18 @@ struct Dying {
     finalized: Vec<usize>,
     children: Vec<usize>,
     plain: usize,
-    links: Box<[usize; 3]>,
+    links: Box<[usize; 4]>,
 }
 
 impl Dying {
     const FINALIZED: usize = 300;
 
-    /// With long links among them or without.
-    fn new(begun: &mut Begun, long: bool) -> Dying {
+    fn new(begun: &mut Begun, long: Long) -> Dying {
         let mut dying = Dying {
             finalized: Vec::new(),
             children: Vec::new(),
             plain: !begun.bench.allocate(NORMAL, 48).unwrap().word(),
-            links: Box::new([1, 1, 1]),
+            links: Box::new([1; 4]),
         };
         let finalizer = Finalizer {
             proc: 1,
@@ -114,14 +113,23 @@ impl Dying {
         let object = |hidden: usize| Address::new(!hidden);
         let first = object(dying.finalized[0]);
         weak.short_links.register(link(0), first).unwrap();
-        if long {
+        let plain = object(dying.plain);
+        if long != Long::None {
             weak.long_links.register(link(1), first).unwrap();
-            let plain = object(dying.plain);
-            weak.long_links.register(link(2), plain).unwrap();
+            weak.toggle_refs.add(first, false).unwrap();
+        }
+        match long {
+            Long::ToDead => drop(weak.long_links.register(link(2), plain).unwrap()),
+            Long::ToggledDead => weak.toggle_refs.add(plain, false).unwrap(),
+            Long::None | Long::ToLiving => {}
         }
         // A link in what only a finalizer leads to.
         let kept = begun.object(9);
         let weak = &mut begun.bench.heap.weak;
+        if long == Long::ToLiving {
+            weak.long_links.register(link(3), kept).unwrap();
+            weak.toggle_refs.add(kept, false).unwrap();
+        }
         weak.short_links.register(dying.inner_link(), kept).unwrap();
         dying
     }
@@ -130,22 +138,37 @@ impl Dying {
         Address::new(!self.children[Dying::FINALIZED - 1]).add(16)
     }
 
-    /// A short link to what is dead to the program, and a long one to that and to what no finalizer leads to either.
-    fn links(&self) -> [usize; 3] {
+    /// A short link to what is dead to the program, and long ones to that, to what no finalizer leads to either, and to what
+    /// lives.
+    fn links(&self) -> [usize; 4] {
         // SAFETY: a reference; the collector writes through the address, which is read anew.
         core::array::from_fn(|number| unsafe { (&raw const self.links[number]).read_volatile() })
     }
 }
 
-/// What is ready is ready from that stop on; the rest waits for the last. With long links nothing is put off, or the program
-/// would come to dead objects by them.
+/// What has long links and toggle references.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Long {
+    None,
+    /// An object whose finalizer becomes ready, and one that lives.
+    ToLiving,
+    /// An object whose finalizer becomes ready; and a long link leads to one that is dead.
+    ToDead,
+    /// The same with a toggle reference.
+    ToggledDead,
+}
+
+/// What is ready is ready from that stop on; the rest waits for the last. Where a long link or a toggle reference leads to what is
+/// dead, nothing is put off, or the program would come to it.
 pub fn what_finalizers_need_is_marked_in_steps() {
-    assert!(stops_with_finalizers(false) > 0);
-    assert_eq!(stops_with_finalizers(true), 0);
+    assert!(stops_with_finalizers(Long::None) > 0);
+    assert!(stops_with_finalizers(Long::ToLiving) > 0);
+    assert_eq!(stops_with_finalizers(Long::ToDead), 0);
+    assert_eq!(stops_with_finalizers(Long::ToggledDead), 0);
 }
 
 /// How many stops in which finalizers became ready put marking off.
-fn stops_with_finalizers(long: bool) -> usize {
+fn stops_with_finalizers(long: Long) -> usize {
     let mut put_off = 0;
     with_time_over_at_each_visit(
         |begun| Dying::new(begun, long),
@@ -174,9 +197,17 @@ fn stops_with_finalizers(long: bool) -> usize {
                 begun.mark();
                 begun.end();
             }
-            assert_eq!(dying.links(), if long { [0, 1, 0] } else { [0, 1, 1] });
-            let links = &begun.bench.heap.weak.short_links;
-            assert_eq!(links.object_of(dying.inner_link()), Some(begun.object(9)));
+            let dead = usize::from(long != Long::ToDead);
+            assert_eq!(dying.links(), [0, 1, dead, 1]);
+            let weak = &begun.bench.heap.weak;
+            let inner = weak.short_links.object_of(dying.inner_link());
+            assert_eq!(inner, Some(begun.object(9)));
+            let toggles = match long {
+                Long::None => 0,
+                Long::ToDead | Long::ToggledDead => 1,
+                Long::ToLiving => 2,
+            };
+            assert_eq!(weak.toggle_refs.len(), toggles);
             assert!(dying.children.iter().all(|hidden| is_marked(begun, hidden)));
             assert!(!is_marked(begun, &dying.plain));
             let finalizers = &mut begun.bench.heap.weak.finalizers;

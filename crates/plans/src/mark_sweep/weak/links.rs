@@ -9,7 +9,7 @@
 //! # Invariants
 //! A link has one object; registering it again replaces the object.
 //!
-//! Threads: the holder of the allocator lock; `clear_dead`, `drop_dangling` and `verify` belong to the stopped world.
+//! Threads: the holder of the allocator lock; the functions that take a tracer belong to the stopped world.
 
 use super::outcome::{Fault, NoMemory};
 use super::table::Table;
@@ -112,6 +112,13 @@ impl Links {
             }
             keep
         })
+    }
+
+    /// Whether all objects are marked.
+    pub(super) fn lead_to_marked(&self, tracer: &dyn Tracer) -> bool {
+        self.objects
+            .iter()
+            .all(|(_, object)| tracer.is_marked(*object))
     }
 
     /// Forgets the links that lie in unmarked heap objects; returns their number.

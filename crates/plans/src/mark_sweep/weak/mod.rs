@@ -5,8 +5,8 @@
 //! references). These structures hold such requests as plain addresses in memory that no trace scans, so they keep
 //! nothing alive by themselves. After the main trace [`Weak::decide`] says what is dead to the program. Then that is
 //! marked which finalizers still need, and [`Weak::settle`] does the rest. The program may run before that, if marking
-//! goes on in steps and there are no long links or toggle references. What was decided still holds afterwards, since
-//! only the finalizers that are ready can reach what was unmarked then. The next stop decides about what has died
+//! goes on in steps and no long link or toggle reference is of an object that is unmarked. What was decided still holds
+//! afterwards, since only the finalizers that are ready can reach what was unmarked then. The next stop decides about what has died
 //! since, before all is settled.
 //!
 //! Nothing here touches the heap: the marker does that, through [`Tracer`]. Nothing here calls the client: the door
@@ -88,9 +88,10 @@ impl Weak {
     }
 
     /// Whether the program may run between [`Weak::decide`] and [`Weak::settle`]: not where it could still reach what is
-    /// dead, by a long link that is not cleared before, or be asked about it again.
-    pub fn may_be_put_off(&self) -> bool {
-        self.long_links.is_empty() && self.toggle_refs.is_empty()
+    /// dead, by a long link that is not cleared before, or be asked about it again. An object whose finalizer is ready is marked:
+    /// its long links and toggle references stay, whenever they are settled.
+    pub fn may_be_put_off(&self, tracer: &dyn Tracer) -> bool {
+        self.long_links.lead_to_marked(tracer) && self.toggle_refs.lead_to_marked(tracer)
     }
 
     /// Settles the rest, once all that ready finalizers can reach is marked: long links, toggle references, and links in

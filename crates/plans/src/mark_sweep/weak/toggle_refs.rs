@@ -7,7 +7,7 @@
 //! # Invariants
 //! An object added twice has two references, each with its own verdict.
 //!
-//! Threads: the holder of the allocator lock; `drop_dead` and `verify` belong to the stopped world.
+//! Threads: the holder of the allocator lock; the functions that take a tracer belong to the stopped world.
 
 use super::outcome::{Fault, NoMemory};
 use super::tracer::Tracer;
@@ -98,6 +98,11 @@ impl ToggleRefs {
         for reference in self.references.iter().filter(|r| r.strong) {
             visit(reference.object);
         }
+    }
+
+    /// Whether all objects are marked.
+    pub(super) fn lead_to_marked(&self, tracer: &dyn Tracer) -> bool {
+        self.references.iter().all(|r| tracer.is_marked(r.object))
     }
 
     /// Forgets the references to unmarked objects; returns their number.
