@@ -297,11 +297,9 @@ impl Process {
             "start" if known.reason.is_none() && !event.reason.is_empty() => {
                 known.reason = Some(index_of(&mut self.reasons, &event.reason));
             }
-            // The next one has its number.
+            // The next one has its number. A cycle that goes on is still there for its reason.
             "end" if reasons::is_given_up(&event.reason) => {
-                if !self.cycles.is_under_way() {
-                    known.reason = None;
-                }
+                known.reason = known.reason.filter(|_| self.cycles.is_under_way());
             }
             "end" => {
                 known.whole_ns = Some(event.duration_ns);

@@ -711,7 +711,9 @@ impl weak::Tracer for Tracing<'_> {
             // SAFETY: a resolved object's block.
             let descriptor = unsafe { (*found.block).descriptor };
             if descriptor != 0 {
-                self.heap.push_entry(found.base, descriptor);
+                let start = found.base.word();
+                // SAFETY: the descriptor is the object's; the world is stopped.
+                unsafe { self.heap.engine.scan_entry(Entry { start, descriptor }) };
             }
         }
     }
@@ -742,7 +744,10 @@ impl weak::Tracer for Tracing<'_> {
             context,
             ..
         } = &*self.heap;
-        engine.drain(crew, 1, space, context);
+        // Most objects that are finalized lead to nothing that is not marked, and a phase of marking takes longer than a look.
+        if engine.has_grey() {
+            engine.drain(crew, 1, space, context);
+        }
     }
 
     fn clear_link(&mut self, link: Address) {

@@ -191,6 +191,24 @@ impl MarkEngine {
         }));
     }
 
+    /// Scans what an entry describes at once; what that makes grey waits for [`MarkEngine::drain`].
+    ///
+    /// # Safety
+    /// The entry must describe readable memory; the world must be stopped.
+    pub unsafe fn scan_entry(&self, entry: Entry) {
+        with_policy!(self.settings, P => self.lead(|leader| {
+            // SAFETY: the entry describes readable memory and the world is stopped, as asked.
+            unsafe { leader.scan_entry::<P>(entry, true) };
+            leader.check_all_edges::<P>();
+        }));
+    }
+
+    /// Whether anything was pushed since the last phase, where that has come to its end. What found no room was dropped from a
+    /// full stack.
+    pub fn has_grey(&self) -> bool {
+        self.lead(|leader| leader.depth() > 0)
+    }
+
     /// Workers that are equipped.
     pub fn ready(&self) -> usize {
         self.ready
