@@ -3,6 +3,7 @@
  * with generations must see all of it. Between the write and the check garbage
  * is allocated, so that collections run that the program did not ask for. */
 #include "harness.h"
+#include <gc/gc_gcj.h>
 #include <gc/gc_mark.h>
 #include <gc/gc_typed.h>
 #include <sys/uio.h>
@@ -162,6 +163,67 @@ static void typed(void)
         for (int i = 0; i < 100; i++)
             check_young(root[i][1], i + round);
     }
+}
+
+/* What the first word of an object leads to, outside of the heap. */
+struct type {
+    const char *name;
+    GC_descr layout;
+};
+
+static NOINLINE void store_typed(void ***root, int count, uintptr_t round)
+{
+    for (int i = 0; i < count; i++)
+        root[i][1] = fresh(i + round);
+}
+
+/* Objects that bring their descriptors along, in steps and beside a thread: what is written is found, also where more
+ * words are pointers by now. Old objects stay what they are while their types change. */
+static void *bystander(void *stop)
+{
+    while (!*(volatile int *)stop)
+        usleep(1000);
+    return NULL;
+}
+
+static void by_type(void)
+{
+    enum { COUNT = 600, TYPES = 300 };
+    static struct type types[TYPES];
+    static volatile int stop;
+    pthread_t thread;
+    GC_INIT();
+    GC_init_gcj_malloc(GC_GCJ_RESERVED_MARK_PROC_INDEX, NULL);
+    REQUIRE(pthread_create(&thread, NULL, bystander, (void *)&stop) == 0);
+    GC_word second[1] = {2}, more[1] = {6};
+    GC_descr layout = GC_make_descriptor(second, 4);
+    void ***root = GC_malloc_uncollectable(COUNT * sizeof *root);
+    /* More types than anybody remembers at first, then few. */
+    for (int few = 0; few < 2; few++) {
+        for (int i = 0; i < TYPES; i++)
+            types[i].layout = layout;
+        for (int i = 0; i < COUNT; i++)
+            root[i] = GC_gcj_malloc(4 * sizeof(void *), &types[few ? i % 3 : i % TYPES]);
+        GC_gcollect();
+        for (uintptr_t round = 0; round < 3; round++) {
+            store_typed(root, COUNT, round);
+            pass_time();
+            for (int i = 0; i < COUNT; i++)
+                check_young(root[i][1], i + round);
+        }
+        for (int i = 0; i < TYPES; i++)
+            types[i].layout = GC_make_descriptor(more, 4);
+        for (int i = 0; i < COUNT; i += 7)
+            root[i][2] = fresh(i);
+        pass_time();
+        for (int i = 0; i < COUNT; i++) {
+            check_young(root[i][1], i + 2);
+            if (i % 7 == 0)
+                check_young(root[i][2], i);
+        }
+    }
+    stop = 1;
+    pthread_join(thread, NULL);
 }
 
 /* Cells that were old, were freed, and are handed out again. */
@@ -330,6 +392,7 @@ MAIN_BEGIN
     RUN(system_calls);
     RUN(large);
     RUN(typed);
+    RUN(by_type);
     RUN(freed_and_reused);
     RUN(forked);
     RUN(own_handler);

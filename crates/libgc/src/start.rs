@@ -122,10 +122,7 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
             options.mark_generations.as_str()
         ));
     }
-    if matches!(
-        options.mark_generations,
-        MarkGenerations::Incremental | MarkGenerations::Auto
-    ) {
+    if options.mark_generations == MarkGenerations::Incremental {
         settings::choose_time_limit();
     }
     GC_free_space_divisor.set(heap.settings.divisor);

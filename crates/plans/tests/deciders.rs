@@ -28,7 +28,7 @@ prop_compose! {
         left in proptest::option::weighted(0.5, size()),
         (saved, lost) in (size(), size()),
         counts in (0..6usize, 0..4usize),
-        flags in prop::array::uniform4(any::<bool>()),
+        flags in prop::array::uniform6(any::<bool>()),
     ) -> Measurements {
         let [capacity, used, needed, allocated, composite, atomic, roots, least_allocated] = sizes;
         // As the heap guarantees: the capacity is within the limit, the heap within the capacity, and the request not.
@@ -40,7 +40,7 @@ prop_compose! {
             balanced,
             attempts: counts.0, retries: counts.1,
             may_collect: flags[0], may_grow: flags[1], finalizers_due: flags[2],
-            hidden_stacks: flags[3],
+            hidden_stacks: flags[3], new_is_cheap: flags[4], grows_exactly: flags[5],
         }
     }
 }

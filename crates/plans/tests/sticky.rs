@@ -84,6 +84,7 @@ fn marks_are_kept_and_what_was_written_is_scanned() {
     changed_marks_are_not_built_on();
     uncollectable_objects_are_scanned_unwritten();
     what_a_mark_procedure_reads_elsewhere_is_found();
+    objects_that_bring_their_descriptors_are_scanned_where_they_were_written();
     what_is_written_while_marks_are_not_kept_is_found();
     heaps_are_hardly_larger_than_without();
 }
@@ -361,6 +362,67 @@ fn what_a_mark_procedure_reads_elsewhere_is_found() {
     BESIDE.store(young.word(), Ordering::Relaxed);
     old.collect_new();
     assert!(old.bench.kept_marks() && old.bench.is_marked(young));
+}
+
+/// A descriptor that stands in the object, or in its type outside of the heap: of old objects only those that were written
+/// are scanned. Where the type has changed since they were scanned, all are, once.
+fn objects_that_bring_their_descriptors_are_scanned_where_they_were_written() {
+    const SECOND: usize = 1 << 62 | descriptor::BITMAP;
+    for by_type in [false, true] {
+        let Some(mut old) = Old::new("", NORMAL) else {
+            return;
+        };
+        let its_type = AtomicUsize::new(SECOND);
+        let described = match by_type {
+            true => 0usize.wrapping_sub(descriptor::INDIRECT_BIAS) | descriptor::PER_OBJECT,
+            false => descriptor::PER_OBJECT,
+        };
+        let kind = Kind {
+            descriptor: described,
+            add_size: false,
+            clear: true,
+            uncollectable: false,
+            disclaim: None,
+            mark_unconditionally: false,
+            unlocked: false,
+        };
+        let kind = old.bench.heap.space.kinds.add(kind).unwrap();
+        let first_word = match by_type {
+            true => its_type.as_ptr().addr(),
+            false => SECOND,
+        };
+        for number in 0..OBJECTS {
+            let object = old.bench.allocate(kind, 64).unwrap();
+            store(object, 0, first_word);
+            store(old.object(number), 2, object.word());
+            old.objects[number] = !object.word();
+        }
+        old.bench
+            .heap
+            .context
+            .disturbed
+            .store(true, Ordering::Relaxed);
+        old.bench.collect();
+        // The blocks are asked about from now on.
+        old.collect_new();
+        old.collect_new();
+        let young = old.bench.allocate(NORMAL, 64).unwrap();
+        store(old.object(1234), 1, young.word());
+        old.collect_new();
+        assert!(old.bench.kept_marks() && old.bench.is_marked(young));
+        let scanned = old.last(Phase::Mark).objects as usize;
+        assert!(scanned < OBJECTS / 4, "{scanned} {by_type}");
+        // Pointers to the second word and to the third now.
+        its_type.store(SECOND | 1 << 61, Ordering::Relaxed);
+        let all: Vec<bool> = (0..3)
+            .map(|_| {
+                old.collect_new();
+                assert!(old.bench.kept_marks());
+                old.last(Phase::Mark).objects as usize >= OBJECTS
+            })
+            .collect();
+        assert_eq!(all, [by_type, false, false]);
+    }
 }
 
 /// Where it does not pay to keep marks, nobody asks for some collections what is written.

@@ -13,6 +13,7 @@ use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell, push_magaz
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
+use gleaner_spaces::mark_sweep::object_descriptors::ObjectDescriptors;
 use gleaner_spaces::mark_sweep::reclaim::Ageing;
 use gleaner_spaces::mark_sweep::scan::{FROM_STACK, MAX_PROCS, MarkContext, MarkMode};
 use gleaner_spaces::mark_sweep::settle::Waiting;
@@ -318,6 +319,7 @@ fn a_stale_word_does_not_keep_a_freed_cell() {
         overflowed: AtomicBool::new(false),
         dropped: AtomicUsize::new(0),
         disturbed: AtomicBool::new(false),
+        descriptors: ObjectDescriptors::new(),
     };
     let [live, stale] = [0, 1].map(|_| space.0.allocate_small(UNCOLLECTABLE, 3).unwrap());
     space.0.free(stale).unwrap();

@@ -59,6 +59,7 @@ impl Heap {
     pub fn collect(&mut self, mut request: Request<'_>, client: &dyn Client) -> Outcome {
         let mut record = self.begin(&mut request, client);
         let started = clock::monotonic_ns();
+        let began_ns = clock::process_cpu_ns();
         let Some(mut world) = self.stop(&mut record, client) else {
             return self.give_stop_up(&mut record, started, client);
         };
@@ -68,13 +69,14 @@ impl Heap {
             _ => Stage::Between,
         };
         self.resume(&mut record, world, client);
+        let used_ns = clock::process_cpu_ns().saturating_sub(began_ns);
         // A snapshot is the user's, and no cost of collecting.
         let written = record.duration(Phase::Snapshot);
         let stopped = (clock::monotonic_ns() - started).saturating_sub(written);
         match outcome {
             Outcome::Done => {
                 self.reclaim(&mut record, &request, client);
-                self.weigh_watch(&mut record, stopped);
+                self.weigh_watch(&mut record, used_ns);
                 self.finish(&mut record, started, stopped, &request);
                 self.note_collection();
             }
@@ -242,6 +244,9 @@ impl Heap {
         self.extent = extent;
         self.generations.note_scanned(extent, &cycle, bytes);
         self.record_marked(record, &cycle, extent);
+        if extent.keeps_marks() {
+            self.note_last_stop(record, &cycle);
+        }
         self.ended_cycle = cycle;
         self.collections += 1;
         self.turns += 1;
@@ -337,6 +342,9 @@ impl Heap {
                         unsafe { self.space.take_over_freed(&raw mut (*thread).cache) };
                     }
                     self.space.clear_marks(waiting);
+                    self.context
+                        .descriptors
+                        .forget(self.space.written.is_some());
                 }
                 Extent::New(_) | Extent::Stepped(_) | Extent::SteppedNew(_) => {
                     self.space.keep_marks(waiting)

@@ -20,6 +20,7 @@ use gleaner_spaces::mark_sweep::allocate::Shortage;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
 use gleaner_spaces::mark_sweep::mark::MarkEngine;
+use gleaner_spaces::mark_sweep::object_descriptors::ObjectDescriptors;
 use gleaner_spaces::mark_sweep::prefetch::{Prefetch, PrefetchSettings};
 use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext, MarkMode};
 use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
@@ -244,6 +245,7 @@ impl Heap {
             overflowed: AtomicBool::new(false),
             dropped: AtomicUsize::new(0),
             disturbed: AtomicBool::new(false),
+            descriptors: ObjectDescriptors::new(),
         });
         let mark_stack = mark_stack_bytes(options, &layout, &topology);
         let mut space = MarkSweep::new(layout, sweep, options.poison);
@@ -436,6 +438,9 @@ impl Heap {
             allocated,
             saved: self.dying_links.bytes(self.weak.links()),
             lost: self.lost(),
+            new_is_cheap: self.is_new_cheap(),
+            // Where collections keep marks these come at other moments, at which more may live.
+            grows_exactly: self.mode == MarkGenerations::Auto && self.space.written.is_some(),
             composite: census.composite_bytes,
             atomic: census.atomic_bytes,
             roots: self.root_bytes,

@@ -5,6 +5,7 @@
 
 #![cfg(not(loom))]
 
+mod descriptors;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod memory;
@@ -122,6 +123,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     what_only_dead_large_objects_lead_to_goes_with_them();
     what_was_freed_is_shown_to_no_mark_procedure();
     mark_procedures_wait_for_a_stop_where_other_threads_run();
+    descriptors::steps_read_what_objects_bring_along();
     one_that_lost_what_was_written_is_given_up();
     one_whose_marks_changed_is_given_up();
     everything_asked_for_is_not_put_off();
@@ -337,11 +339,14 @@ unsafe extern "C-unwind" fn counted(
     top
 }
 
+/// A descriptor that names [`counted`].
+const COUNTED: usize = 1 << 2 | descriptor::PROC;
+
 /// A kind whose mark procedure is [`counted`].
 fn counted_kind(bench: &mut Bench) -> usize {
     bench.heap.context.procs[1] = Some(counted);
     let kind = Kind {
-        descriptor: 1 << 2 | descriptor::PROC,
+        descriptor: COUNTED,
         add_size: false,
         clear: true,
         uncollectable: false,

@@ -18,6 +18,7 @@ use super::edge_queue::EdgeQueue;
 pub use super::entry::{Entry, FROM_HEAP, FROM_STACK};
 use super::entry::{PROC_ENTRIES, read_halves};
 use super::lines::LineFilter;
+use super::object_descriptors::ObjectDescriptors;
 use super::prefetch::{Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
 use crate::mark_sweep::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
@@ -60,6 +61,8 @@ pub struct MarkContext {
     /// Set when the client changed marks, or what counts as a reference, outside of a collection: what is marked is not
     /// to be built on.
     pub disturbed: AtomicBool,
+    /// What is known of the descriptors that objects bring along.
+    pub descriptors: ObjectDescriptors,
 }
 
 /// When markers run, and until when.
@@ -71,8 +74,8 @@ pub enum MarkMode {
     /// so ranges of roots, and what a client's mark procedure pushes, are scanned as they are pushed.
     MayPause,
     /// In a step of a cycle, beside threads of the program, and until its time is over: besides, nothing is read but the
-    /// words of objects. What a client's mark procedure or a descriptor in an object would lead to is looked at in the next
-    /// stop.
+    /// words of objects and the types to which their first words lead. What a client's mark procedure would lead to is looked
+    /// at in the next stop.
     Beside,
 }
 
@@ -137,14 +140,10 @@ impl MarkContext {
         self.own_procs >> ((descriptor >> 2) & (MAX_PROCS - 1)) & 1 != 0
     }
 
-    /// Whether what is to be scanned under this descriptor may depend on more than the words of the object.
+    /// Whether a descriptor names a mark procedure of the client's, which may read any memory.
     #[inline]
-    pub fn looks_elsewhere(&self, descriptor: usize) -> bool {
-        match descriptor & descriptor::TAGS {
-            descriptor::PROC => !self.is_own_proc(descriptor),
-            descriptor::PER_OBJECT => true,
-            _ => false,
-        }
+    pub fn is_client_proc(&self, descriptor: usize) -> bool {
+        descriptor & descriptor::TAGS == descriptor::PROC && !self.is_own_proc(descriptor)
     }
 
     /// Whether an entry is an object of the heap with the descriptor that its block has.
@@ -516,15 +515,21 @@ impl Scanner {
             start,
             mut descriptor,
         } = entry;
-        if self.context().mode.world_runs() && self.context().looks_elsewhere(descriptor) {
-            return Scanned::Done;
-        }
         if descriptor & descriptor::TAGS == descriptor::PER_OBJECT {
-            // SAFETY: the entry describes readable memory and the world is stopped, as asked.
-            let Some(found) = (unsafe { self.descriptor_in_object(start, descriptor) }) else {
+            // SAFETY: the entry is of an object that brings its descriptor along, readable as asked.
+            let Some(found) = (unsafe { self.descriptor_of(start, descriptor) }) else {
                 return Scanned::Done;
             };
             descriptor = found;
+        }
+        if descriptor & descriptor::TAGS != descriptor::LENGTH {
+            self.scanned_bytes += self.context().described_bytes(entry, descriptor);
+        }
+        if self.context().is_client_proc(descriptor) {
+            self.context().scan_again(start);
+            if self.context().mode.world_runs() {
+                return Scanned::Done;
+            }
         }
         match descriptor & descriptor::TAGS {
             descriptor::LENGTH => {
@@ -548,35 +553,8 @@ impl Scanner {
         }
     }
 
-    /// # Safety
-    /// As for [`Scanner::scan_entry`].
-    unsafe fn descriptor_in_object(&self, start: usize, descriptor: usize) -> Option<usize> {
-        let object = Address::new(start);
-        let place = if descriptor as isize >= 0 {
-            object.add(descriptor - descriptor::PER_OBJECT)
-        } else {
-            // SAFETY: the first word of an object is readable.
-            let descriptive = unsafe { object.load() };
-            if descriptive == 0 || self.is_poison(descriptive) {
-                return None;
-            }
-            let back = descriptor.wrapping_add(descriptor::INDIRECT_BIAS - descriptor::PER_OBJECT);
-            Address::new(descriptive.wrapping_sub(back))
-        };
-        // SAFETY: the client promised that a descriptor stands there; the first word of a free cell links to another
-        // free cell.
-        let found = unsafe { place.load() };
-        // Words of a free cell are zero, poison, the cookie of an explicit free in its second word, or a link: an address of the
-        // heap, as no length is. Bitmaps and procedures may look so, but no link has their tags.
-        let is_link =
-            found & descriptor::TAGS == descriptor::LENGTH && self.context().table.contains(found);
-        let is_of_free =
-            found == 0 || self.is_poison(found) || found == cookie(place.sub(8)) || is_link;
-        (!is_of_free).then_some(found)
-    }
-
     /// Whether a word says that it is of a free cell. Where these hold no poison, a program may fill objects with the same.
-    fn is_poison(&self, word: usize) -> bool {
+    pub(super) fn is_poison(&self, word: usize) -> bool {
         word == POISON && self.context().poison
     }
 

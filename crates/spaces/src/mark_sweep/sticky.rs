@@ -11,8 +11,9 @@
 //! it: such an object is old from birth, and on a written page.
 //!
 //! Of some kinds all old objects are scanned each time. Uncollectable ones and those marked unconditionally are roots.
-//! A client's mark procedure, and what a descriptor in the object leads to, may read memory that is not watched. What a
-//! disclaim procedure kept may refer to what is gone.
+//! A client's mark procedure may read memory that is not watched. What a disclaim procedure kept may refer to what is gone.
+//! Of kinds whose objects bring their descriptors along, all are scanned where these may have changed otherwise than by a
+//! write to the object ([`super::object_descriptors`]).
 //!
 //! # Invariants
 //! - `pages` has what is still to be scanned: bit `n` of the byte of 16 KiB says that page `n` of these counts as written. Blocks
@@ -106,15 +107,16 @@ enum Care {
     Roots,
 }
 
-/// How the objects of a block with this descriptor and kind are found.
-fn care_for(described: usize, kind: &Kind, context: &MarkContext) -> Care {
+/// How the objects of a block with this descriptor and kind, which has this `number`, are found.
+fn care_for(described: usize, kind: &Kind, number: usize, context: &MarkContext) -> Care {
     if described == 0 {
         return Care::None;
     }
     if kind.uncollectable || kind.mark_unconditionally {
         return Care::Roots;
     }
-    if context.looks_elsewhere(described) || kind.disclaim.is_some() {
+    let is_asked = context.is_client_proc(described) || kind.disclaim.is_some();
+    if is_asked || context.descriptors.is_scanned_again(number) {
         Care::All
     } else {
         Care::Written
@@ -172,6 +174,7 @@ impl MarkSweep {
         let Some(written) = &self.written else {
             return Ok(0);
         };
+        context.look_at_types(&self.kinds);
         self.set_all_pages(written, context, asked);
         let round = written.watch.round()?;
         let mut result = Ok(());
@@ -185,7 +188,9 @@ impl MarkSweep {
         result?;
         round.finish()?;
         self.note_ages(written);
-        Ok(self.count_written(written, context))
+        let pages = self.count_written(written, context);
+        context.descriptors.note_question();
+        Ok(pages)
     }
 
     fn count_written(&self, written: &WrittenPages, context: &MarkContext) -> usize {
@@ -257,8 +262,9 @@ impl MarkSweep {
     }
 
     fn care(&self, block: &Block, context: &MarkContext) -> Care {
-        match self.kinds.get(usize::from(block.kind)) {
-            Some(kind) => care_for(block.descriptor, kind, context),
+        let number = usize::from(block.kind);
+        match self.kinds.get(number) {
+            Some(kind) => care_for(block.descriptor, kind, number, context),
             None => Care::None,
         }
     }

@@ -1,5 +1,6 @@
 //! What the pacer is told of a heap, and what it hears of it.
 
+use gleaner_base::events::Phase;
 use gleaner_os::clock;
 
 use super::state::Cycle;
@@ -10,6 +11,7 @@ use crate::mark_sweep::decide::pacer::{
 };
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::request::Wish;
+use crate::shared::record::Record;
 
 impl Heap {
     /// Whether it is time to ask whether a cycle begins ([`Heap::begins_cycle`]).
@@ -111,6 +113,17 @@ impl Heap {
     pub(super) fn plan(&self, expected: usize, memory: &heap_size::Measurements) -> Plan {
         let measured = self.measure_pace(expected, memory);
         self.pacing.pacer.plan(&measured)
+    }
+
+    /// What the last stop of a `cycle` tells, in which everything was marked.
+    pub(crate) fn note_last_stop(&mut self, record: &Record, cycle: &Cycle) {
+        if let Some(limit) = self.settings.time_limit_ns
+            && cycle.can_end()
+        {
+            let times = cycle.stops.saturating_sub(1);
+            let took = record.duration(Phase::Mark);
+            self.pacing.putting_off.note(times, took, limit);
+        }
     }
 
     /// What a collection that has ended a cycle tells of it, before a new count of what is allocated begins.

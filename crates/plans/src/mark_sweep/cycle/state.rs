@@ -1,6 +1,6 @@
 //! How far a cycle has come.
 
-use crate::mark_sweep::decide::cycle::Progress;
+use crate::mark_sweep::decide::cycle::{Progress, PuttingOff};
 use crate::mark_sweep::decide::pacer::{Pacer, Taken};
 
 /// How a cycle stands.
@@ -136,6 +136,8 @@ impl Cycle {
 pub struct Pacing {
     /// What decides it.
     pub pacer: Pacer,
+    /// Whether it helps to put last stops off.
+    pub(super) putting_off: PuttingOff,
     /// It is to be decided again when this many bytes have been handed out since the last collection.
     pub(crate) look_at: usize,
     /// Nanoseconds of the processor's time that the process had used when the last collection ended; 0 before there was one.
@@ -147,6 +149,7 @@ impl Pacing {
     pub const fn new() -> Pacing {
         Pacing {
             pacer: Pacer::new(),
+            putting_off: PuttingOff::new(),
             look_at: 0,
             ended_cpu_ns: 0,
         }

@@ -24,11 +24,7 @@ impl Heap {
 
     /// Whether collections may be marked in steps.
     pub(super) fn makes_steps(&self) -> bool {
-        let steps = matches!(
-            self.mode,
-            MarkGenerations::Incremental | MarkGenerations::Auto
-        );
-        steps && self.space.written.is_some()
+        self.mode == MarkGenerations::Incremental && self.space.written.is_some()
     }
 
     /// Decides how a collection of `extent` is marked. Before it there was this `cycle`, and old objects on `pages`
@@ -61,6 +57,7 @@ impl Heap {
                     false => cycle.ended() == Ended::None,
                 },
             stops: cycle.stops,
+            ends_at_once: self.pacing.putting_off.is_in_vain(),
             in_stop_alone: goes_on && self.context.has_client_procs(),
             steps_asked: wish.in_steps && !goes_on,
             even_if_small: self.options.stress != 0 && !extent.keeps_marks(),

@@ -40,6 +40,8 @@ pub struct Measurements {
     pub possible: bool,
     /// Stops of the cycle that is under way, if one is.
     pub stops: u32,
+    /// Whether its last stop is ended however long it takes ([`PuttingOff`]).
+    pub ends_at_once: bool,
     /// Whether some of it can be found in a stop alone, and nobody knows how much: what a client's mark procedures lead to.
     pub in_stop_alone: bool,
     /// Whether the program asked for steps (`GC_start_incremental_collection`).
@@ -59,7 +61,11 @@ pub enum Marking {
 
 /// Decides how a collection is marked.
 pub fn begin(m: &Measurements) -> Marking {
-    let Some(limit) = m.limit_ns.filter(|_| m.possible && m.stops < MOST_STOPS) else {
+    let may_be_put_off = match m.stops {
+        0 => true,
+        stops => stops < MOST_STOPS && !m.ends_at_once,
+    };
+    let Some(limit) = m.limit_ns.filter(|_| m.possible && may_be_put_off) else {
         return Marking::InStop;
     };
     let rate = if m.scanned == 0 {
@@ -77,6 +83,47 @@ pub fn begin(m: &Measurements) -> Marking {
         () if takes(m.expected) > limit => Marking::For(0),
         // Nothing is lost where the time is over, since steps go on with the rest; but the stop was as long as that.
         () => Marking::For(limit / 8 * MARKING_IN_LIMIT),
+    }
+}
+
+/// Whether it helps to put last stops of cycles off. It does where what they find is less each time. What is scanned in
+/// each stop, whatever steps have marked, takes as long in the next one: roots, and what clients' mark procedures lead to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PuttingOff {
+    /// Cycles whose last stop is still to end at once.
+    left: u32,
+    /// How many there were to be in all; 0 if it helped last.
+    whole: u32,
+}
+
+/// Cycles whose last stops end at once, after the first one that was put off in vain, and after many of them.
+const FIRST_AT_ONCE: u32 = 8;
+const MOST_AT_ONCE: u32 = 128;
+
+impl PuttingOff {
+    /// Nothing is known yet.
+    pub const fn new() -> PuttingOff {
+        PuttingOff { left: 0, whole: 0 }
+    }
+
+    /// Whether the last stop of a cycle ends at once, however long it takes.
+    pub fn is_in_vain(&self) -> bool {
+        self.left > 0
+    }
+
+    /// The last stop of a cycle has ended, which was put off so many `times` and then marked for `took_ns` nanoseconds.
+    pub fn note(&mut self, times: u32, took_ns: u64, limit_ns: u64) {
+        if took_ns <= limit_ns / 8 * MARKING_IN_LIMIT {
+            *self = PuttingOff::new();
+        } else if times > 0 {
+            self.whole = self
+                .whole
+                .saturating_mul(2)
+                .clamp(FIRST_AT_ONCE, MOST_AT_ONCE);
+            self.left = self.whole;
+        } else {
+            self.left = self.left.saturating_sub(1);
+        }
     }
 }
 
@@ -238,6 +285,61 @@ mod tests {
             ..large
         };
         assert_eq!(begin(&another), Marking::For(0));
+    }
+
+    #[test]
+    fn a_last_stop_that_was_put_off_in_vain_ends_at_once_the_next_time() {
+        let long = Measurements {
+            limit_ns: Some(10_000_000),
+            expected: 40 << 20,
+            at_most: 40 << 20,
+            possible: true,
+            stops: 1,
+            in_stop_alone: true,
+            ..Measurements::default()
+        };
+        assert_eq!(begin(&long), Marking::For(8_750_000));
+        let at_once = Measurements {
+            ends_at_once: true,
+            ..long
+        };
+        assert_eq!(begin(&at_once), Marking::InStop);
+        // The stop with which a cycle begins is another matter.
+        let first = Measurements {
+            stops: 0,
+            in_stop_alone: false,
+            ..at_once
+        };
+        assert_eq!(begin(&first), Marking::For(0));
+    }
+
+    #[test]
+    fn what_is_found_in_each_stop_is_no_reason_to_put_it_off() {
+        const LIMIT: u64 = 16_000;
+        let mut putting_off = PuttingOff::new();
+        let ends_at_once = |putting_off: &mut PuttingOff| {
+            let mut times = 0;
+            while putting_off.is_in_vain() {
+                putting_off.note(0, 15_000, LIMIT);
+                times += 1;
+            }
+            times
+        };
+        putting_off.note(3, 14_000, LIMIT);
+        assert!(!putting_off.is_in_vain(), "the stop was in time");
+        putting_off.note(0, 15_000, LIMIT);
+        assert!(!putting_off.is_in_vain(), "it was not put off");
+        putting_off.note(1, 14_001, LIMIT);
+        assert_eq!(ends_at_once(&mut putting_off), FIRST_AT_ONCE);
+        putting_off.note(3, u64::MAX, LIMIT);
+        assert_eq!(ends_at_once(&mut putting_off), 2 * FIRST_AT_ONCE);
+        putting_off.note(1, 15_000, LIMIT);
+        putting_off.note(0, 14_000, LIMIT);
+        assert!(!putting_off.is_in_vain(), "it takes less by now");
+        for _ in 0..8 {
+            putting_off.note(1, 15_000, LIMIT);
+        }
+        assert_eq!(ends_at_once(&mut putting_off), MOST_AT_ONCE);
     }
 
     /// A step of 100 nanoseconds.

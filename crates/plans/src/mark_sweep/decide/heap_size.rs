@@ -28,6 +28,10 @@ pub struct Measurements {
     pub saved: usize,
     /// Bytes of old objects that may be dead, which count as allocated ([`super::extent`]).
     pub lost: usize,
+    /// Whether a collection could be made now that takes little of the time of one of everything, since it keeps marks.
+    pub new_is_cheap: bool,
+    /// Whether the heap grows no further than to where a collection pays.
+    pub grows_exactly: bool,
     /// Live bytes with pointers at the last collection.
     pub composite: usize,
     /// Live bytes without pointers at the last collection.
@@ -76,6 +80,8 @@ pub const LEAST_GROWTH: usize = 256 << 10;
 /// Collections for one request whose yield other threads may use up before the heap grows nevertheless.
 pub const MOST_CONTENDED: usize = 8;
 const MOST_GROWTH: usize = 16 << 20;
+/// Where a collection of new objects takes little, it pays when this part of what is allocated between two others was.
+const CHEAP_PART: usize = 2;
 /// What a collection costs besides scanning, as bytes of roots. Stock libgc scans 256 KiB of tables of its own in each, so
 /// programs never saw collections come sooner than these ask for: not before their runtimes are initialised.
 const FIXED_COST: usize = 256 << 10;
@@ -145,7 +151,8 @@ pub fn decide(m: &Measurements) -> Decision {
     let paid = allocated_enough || m.finalizers_due;
     // Others may have used up what the last collection freed before this thread came to it: then collecting pays again.
     let pays = if m.attempts == 0 {
-        paid
+        // Rather than that the heap grows for what may be dead.
+        paid || m.new_is_cheap && counted(m) >= least_between_collections(m) / CHEAP_PART
     } else {
         m.attempts < MOST_CONTENDED && allocated_enough
     };
@@ -159,10 +166,10 @@ pub fn decide(m: &Measurements) -> Decision {
         return Decision::CollectEverything("a control group has little memory left");
     }
     if m.may_collect && pays {
-        return Decision::Collect(if m.finalizers_due {
-            "many finalizers"
-        } else {
-            "enough was allocated"
+        return Decision::Collect(match paid || m.attempts > 0 {
+            _ if m.finalizers_due => "many finalizers",
+            true => "enough was allocated",
+            false => "a collection of new objects costs little",
         });
     }
     if must_have <= ceiling && (m.may_grow || m.attempts > 0) {
@@ -192,7 +199,7 @@ pub fn decide(m: &Measurements) -> Decision {
 /// The capacity after one step of growth.
 fn grown(m: &Measurements, must_have: usize, ceiling: usize) -> usize {
     let mut most = m.left.map_or(MOST_GROWTH, |left| left / 4);
-    if m.saved > 0 || m.lost > 0 {
+    if m.grows_exactly || m.saved > 0 || m.lost > 0 {
         // No further than to where a collection pays.
         most = most.min(least_between_collections(m).saturating_sub(counted(m)));
     }
@@ -266,6 +273,57 @@ mod tests {
         };
         assert_eq!(reason, "too early to collect");
         assert!(to > early.capacity && to <= early.capacity + early.capacity / 2);
+    }
+
+    #[test]
+    fn a_collection_that_costs_little_comes_before_growth() {
+        let early = Measurements {
+            allocated: 5 << 19,
+            new_is_cheap: true,
+            ..usual()
+        };
+        assert_eq!(
+            decide(&early),
+            Decision::Collect("a collection of new objects costs little")
+        );
+        let changes: [fn(&mut Measurements); 3] = [
+            |m| m.new_is_cheap = false,
+            |m| m.allocated = 1 << 20,
+            |m| m.attempts = 1,
+        ];
+        for change in changes {
+            let mut m = early;
+            change(&mut m);
+            assert!(matches!(decide(&m), Decision::Grow(..)), "{m:?}");
+        }
+        assert_eq!(
+            decide(&Measurements {
+                new_is_cheap: true,
+                ..usual()
+            }),
+            Decision::Collect("enough was allocated")
+        );
+    }
+
+    #[test]
+    fn a_heap_that_grows_exactly_grows_to_where_a_collection_pays() {
+        let early = Measurements {
+            allocated: 3 << 20,
+            ..usual()
+        };
+        let grown = |m: &Measurements| match decide(m) {
+            Decision::Grow(capacity, _) => capacity - m.capacity,
+            other => panic!("{other:?}"),
+        };
+        let exactly = Measurements {
+            grows_exactly: true,
+            ..early
+        };
+        assert!(grown(&early) > 3 << 20);
+        assert_eq!(
+            grown(&exactly),
+            least_between_collections(&early) - (3 << 20)
+        );
     }
 
     #[test]

@@ -2,9 +2,12 @@
 //!
 //! It pays where much lives from one collection to the next: then a collection of new objects takes a fraction of the
 //! time of one of everything. It costs a fault for each page that the program writes for the first time after a
-//! collection. So the watch is tried where collections of everything take a good part of the time and what lives has
-//! not grown much since the one before. It is given up where collections of new objects, faults included, do not take
+//! collection, and huge pages are broken up. So the watch is tried where some collections of everything, one after the other,
+//! took a good part of the time, and what lives had hardly changed between them: a program that makes few collections, or is on
+//! its way to another size, gains nothing. It is given up where collections of new objects, faults included, do not take
 //! clearly less. Each trial that failed makes the next wait twice as long.
+//!
+//! Times are the processor's, of all threads of the process: others on the machine change nothing in them.
 
 /// What is known when a collection has ended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,14 +24,20 @@ pub struct Measurements {
     pub kept_ns: u64,
     /// See `kept_ns`.
     pub kept: u32,
+    /// Nanoseconds of faults of watched pages since the watch began, and between how many collections these were.
+    pub faults_ns: u64,
+    /// See `faults_ns`.
+    pub intervals: u32,
     /// Live bytes with pointers.
     pub composite: usize,
-    /// By how many bytes that has grown since the collection before.
-    pub grown: usize,
+    /// By how many bytes that has become more or less since the collection before.
+    pub changed: usize,
     /// Bytes of roots, which are scanned in any case.
     pub roots: usize,
     /// Collections that are still to pass before another trial.
     pub wait: u32,
+    /// How many collections, one after the other and this one the last, were [promising](is_promising).
+    pub promising: u32,
 }
 
 /// What to do.
@@ -47,10 +56,13 @@ const LEAST_COMPOSITE: usize = 4 << 20;
 /// Collections of everything take at least this part of the time.
 const LEAST_SHARE: u64 = 20;
 /// Where what lives has grown by more than this part of it from one collection to the next, most of what is new lives, and
-/// collections of new objects have as much to mark as those of everything.
-const GROWING: usize = 4;
-/// Collections by which a trial is judged.
+/// collections of new objects have as much to mark as those of everything. Where it has shrunk so, what is old dies.
+const CHANGING: usize = 4;
+/// Collections in a row that are to be promising before a trial.
+const IN_A_ROW: u32 = 4;
+/// Collections of new objects by which a trial is judged, and after which it is given up that takes longer than without.
 const TRIAL: u32 = 4;
+const SHORT_TRIAL: u32 = 1;
 /// A trial has failed when this many collections were of everything, and fewer than [`TRIAL`] of new objects.
 const MOST_OF_EVERYTHING: u32 = 6;
 /// Collections after the first trial that failed before the next.
@@ -58,13 +70,18 @@ pub const FIRST_WAIT: u32 = 16;
 /// After many of them.
 const LONGEST_WAIT: u32 = 1024;
 
+/// Whether a collection that ended without a watch speaks for one.
+pub fn is_promising(m: &Measurements) -> bool {
+    let large = m.composite >= LEAST_COMPOSITE && m.composite > m.roots.saturating_mul(2);
+    let costly = m.everything_ns.saturating_mul(LEAST_SHARE) >= m.elapsed_ns;
+    let settled = m.changed <= m.composite / CHANGING;
+    !m.watching && large && costly && settled && m.everything > 0
+}
+
 /// Decides whether writes are watched.
 pub fn decide(m: &Measurements) -> Decision {
     if !m.watching {
-        let large = m.composite >= LEAST_COMPOSITE && m.composite > m.roots.saturating_mul(2);
-        let costly = m.everything_ns.saturating_mul(LEAST_SHARE) >= m.elapsed_ns;
-        let settled = m.grown <= m.composite / GROWING;
-        return if m.wait == 0 && large && costly && settled && m.everything > 0 {
+        return if m.wait == 0 && m.promising >= IN_A_ROW {
             Decision::Watch("collections of everything take a twentieth of the time or more")
         } else {
             Decision::Stay
@@ -73,9 +90,16 @@ pub fn decide(m: &Measurements) -> Decision {
     let average = |ns: u64, count: u32| ns as f64 / f64::from(count.max(1));
     let kept = average(m.kept_ns, m.kept);
     let everything = average(m.everything_ns, m.everything);
+    let faults = average(m.faults_ns, m.intervals);
     match () {
+        () if m.everything > 0 && faults > everything / 2.0 => {
+            Decision::Stop("faults of watched pages take half as long as collections of everything")
+        }
         () if m.kept < TRIAL && m.everything >= MOST_OF_EVERYTHING => {
             Decision::Stop("marks could hardly ever be kept")
+        }
+        () if m.kept >= SHORT_TRIAL && m.everything > 0 && kept > everything => {
+            Decision::Stop("collections of new objects take longer than those of everything")
         }
         () if m.kept >= TRIAL && m.everything > 0 && kept > everything * 0.75 => {
             Decision::Stop("collections of new objects take hardly less than those of everything")
@@ -99,28 +123,38 @@ mod tests {
             everything_ns: 8_000_000,
             everything: 1,
             composite: 20 << 20,
-            grown: 5 << 20,
+            changed: 5 << 20,
             roots: 1 << 20,
             ..Measurements::default()
         }
     }
 
     #[test]
-    fn watches_where_much_lives_and_collections_cost() {
-        assert!(matches!(decide(&costly()), Decision::Watch(_)));
+    fn some_collections_in_a_row_speak_for_a_watch() {
+        assert!(is_promising(&costly()));
         let changes: [fn(&mut Measurements); 6] = [
-            |m| m.grown = (5 << 20) + 1,
+            |m| m.changed = (5 << 20) + 1,
             |m| m.everything_ns = 4_000_000,
             |m| m.composite = LEAST_COMPOSITE - 1,
             |m| m.roots = 10 << 20,
-            |m| m.wait = 1,
             |m| m.everything = 0,
+            |m| m.watching = true,
         ];
         for change in changes {
             let mut m = costly();
             change(&mut m);
-            assert_eq!(decide(&m), Decision::Stay, "{m:?}");
+            assert!(!is_promising(&m), "{m:?}");
         }
+        let after = |promising, wait| {
+            decide(&Measurements {
+                promising,
+                wait,
+                ..costly()
+            })
+        };
+        assert!(matches!(after(IN_A_ROW, 0), Decision::Watch(_)));
+        assert_eq!(after(IN_A_ROW - 1, 0), Decision::Stay);
+        assert_eq!(after(IN_A_ROW, 1), Decision::Stay);
     }
 
     #[test]
@@ -139,12 +173,27 @@ mod tests {
             ..watching
         };
         assert!(matches!(decide(&slow), Decision::Stop(_)));
-        // Too few to judge by.
-        let early = Measurements {
-            kept: TRIAL - 1,
-            ..slow
+        // Too few to judge by, unless they are worse than none.
+        let early = |each: u64| {
+            decide(&Measurements {
+                kept: SHORT_TRIAL,
+                kept_ns: u64::from(SHORT_TRIAL) * each,
+                ..slow
+            })
         };
-        assert_eq!(decide(&early), Decision::Stay);
+        assert_eq!(early(8_000_000), Decision::Stay);
+        assert!(matches!(early(8_000_001), Decision::Stop(_)));
+        let faults = |each: u64| {
+            decide(&Measurements {
+                kept: 0,
+                kept_ns: 0,
+                faults_ns: 2 * each,
+                intervals: 2,
+                ..watching
+            })
+        };
+        assert_eq!(faults(4_000_000), Decision::Stay);
+        assert!(matches!(faults(4_000_001), Decision::Stop(_)));
         let never = Measurements {
             kept: 0,
             kept_ns: 0,

@@ -109,6 +109,15 @@ impl Heap {
         extent::decide(&self.measure_extent(wish, cycle))
     }
 
+    /// Whether a collection that began now would keep marks and take little of the time of one of everything, under
+    /// `generations=auto`.
+    pub(crate) fn is_new_cheap(&self) -> bool {
+        self.mode == MarkGenerations::Auto
+            && self.generations.marks_hold
+            && self.rest() == 0
+            && self.generations.is_new_cheap()
+    }
+
     fn measure_extent(&self, wish: Wish, cycle: &Cycle) -> Measurements {
         let generations = &self.generations;
         Measurements {
@@ -147,7 +156,7 @@ impl Heap {
 
     /// The program asks for incremental collection. True if writes are watched from now on; false if the options forbid it.
     pub fn enable_incremental(&mut self) -> Result<bool, Unavailable> {
-        if self.mode == MarkGenerations::Asked {
+        if matches!(self.mode, MarkGenerations::Asked | MarkGenerations::Auto) {
             let options = self.options;
             self.space.watch_writes(named(&options))?;
             self.generations.marks_hold = false;
@@ -157,29 +166,29 @@ impl Heap {
         Ok(self.space.written.is_some())
     }
 
-    /// Under `generations=auto`: weighs what a collection took, `stopped` nanoseconds of it in the stop, and begins or ends
-    /// the watch.
-    pub(crate) fn weigh_watch(&mut self, record: &mut Record, stopped: u64) {
+    /// Under `generations=auto`: weighs a collection, whose stop took `took` nanoseconds of the processor's time, and begins or
+    /// ends the watch.
+    pub(crate) fn weigh_watch(&mut self, record: &mut Record, took: u64) {
         if self.mode != MarkGenerations::Auto {
             return;
         }
-        let now = clock::monotonic_ns();
+        let now = clock::process_cpu_ns();
         let faults = self.space.written.as_ref().map_or(0, |written| {
             record.objects(Phase::Written) * written.watch.cost.write_ns
         });
-        let all = self.totals.stopped_ns + self.totals.stepping_ns + stopped;
-        let took = all - core::mem::replace(&mut self.weighing.took_before, all);
         self.weighing.note(self.extent, now, took, faults);
         let composite = self.space.census.composite_bytes;
         let lived = core::mem::replace(&mut self.weighing.lived, composite);
-        let measured = watching::Measurements {
-            watching: self.space.written.is_some(),
-            composite,
-            grown: composite.saturating_sub(lived),
-            roots: self.root_bytes,
-            ..self.weighing.measured
+        let measured = &mut self.weighing.measured;
+        measured.watching = self.space.written.is_some();
+        measured.composite = composite;
+        measured.changed = composite.abs_diff(lived);
+        measured.roots = self.root_bytes;
+        measured.promising = match watching::is_promising(measured) {
+            true => measured.promising.saturating_add(1),
+            false => 0,
         };
-        match watching::decide(&measured) {
+        match watching::decide(measured) {
             watching::Decision::Stay => {}
             watching::Decision::Watch(reason) => {
                 self.weighing.begin_trial();

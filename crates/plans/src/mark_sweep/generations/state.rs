@@ -28,6 +28,11 @@ pub struct Generations {
     /// The collections since the last one of everything.
     pub(super) run: Run,
     pub(super) rest: Rest,
+    /// Bytes that the last collection of new objects scanned, and of watched pages that were written before it; nothing before
+    /// there was one.
+    pub(super) last_new: Option<usize>,
+    /// Bytes that the last collection of everything scanned.
+    pub(super) last_whole: usize,
 }
 
 /// For how long marks are not kept.
@@ -41,6 +46,8 @@ pub(super) struct Rest {
     pub(super) live: usize,
 }
 
+/// Collections of new objects are cheap that scan less than this part of what those of everything do.
+const CHEAP_PART: usize = 8;
 /// What is forgotten of what collections of new objects leave, with each one of everything.
 const FADING: usize = 8;
 
@@ -67,7 +74,15 @@ impl Generations {
                 whole: 0,
                 live: 0,
             },
+            last_new: None,
+            last_whole: 0,
         }
+    }
+
+    /// Whether collections of new objects scan little beside those of everything.
+    pub(super) fn is_new_cheap(&self) -> bool {
+        self.last_new
+            .is_some_and(|new| new.saturating_mul(CHEAP_PART) <= self.last_whole)
     }
 
     /// How much of what was allocated is expected to live. Bytes.
@@ -108,8 +123,10 @@ impl Generations {
         if extent.is_of_new() {
             run.kept += 1;
             run.scanned_new += bytes;
+            self.last_new = Some(bytes + self.written * PAGE_BYTES);
         } else {
             run.scanned_everything = bytes;
+            self.last_whole = bytes;
         }
     }
 
@@ -166,9 +183,10 @@ impl Default for Generations {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Weighing {
     pub(super) measured: watching::Measurements,
+    /// Nanoseconds of the processor's time that the process had used when the last collection ended.
     pub(super) ended_ns: u64,
-    /// Nanoseconds of all stops and steps until the last collection.
-    pub(super) took_before: u64,
+    /// Whether the kernel was asked since the watch began.
+    pub(super) asked: bool,
     /// How long was waited after the last trial that failed.
     pub(super) waited: u32,
     /// Bytes with pointers that lived after the last collection.
@@ -176,16 +194,25 @@ pub struct Weighing {
 }
 
 impl Weighing {
-    /// This process was forked, and its sums of stops and steps begin at 0.
+    /// This process was forked, and its processor's time begins at 0.
     pub(crate) fn begin_in_child(&mut self) {
-        self.took_before = 0;
+        self.ended_ns = 0;
     }
 
-    /// A collection of `extent` has ended, which took `took` nanoseconds of stops and steps.
+    /// A collection of `extent` has ended when the process had used `now` nanoseconds of the processor's time, `took` of them for
+    /// it; faults of watched pages took `faults`.
     pub(super) fn note(&mut self, extent: Extent, now: u64, took: u64, faults: u64) {
         let m = &mut self.measured;
-        m.elapsed_ns = now - core::mem::replace(&mut self.ended_ns, now);
+        m.elapsed_ns = now.saturating_sub(core::mem::replace(&mut self.ended_ns, now));
         m.wait = m.wait.saturating_sub(1);
+        if m.watching {
+            // Before the first question no page was watched.
+            if self.asked {
+                m.faults_ns += faults;
+                m.intervals += 1;
+            }
+            self.asked = true;
+        }
         if extent.is_of_new() {
             m.kept += 1;
             m.kept_ns += took + faults;
@@ -203,6 +230,8 @@ impl Weighing {
         // What a collection of everything took without a watch is what the others are compared with, too.
         self.measured.watching = true;
         (self.measured.kept, self.measured.kept_ns) = (0, 0);
+        (self.measured.intervals, self.measured.faults_ns) = (0, 0);
+        self.asked = false;
     }
 
     pub(super) fn give_up(&mut self) {
@@ -231,5 +260,50 @@ pub fn watch_writes(space: &mut MarkSweep, options: &Options) -> Result<(), Unav
         MarkGenerations::Sticky | MarkGenerations::Incremental => {
             space.watch_writes(named(options))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_forked_child_begins_anew() {
+        let mut weighing = Weighing::default();
+        let everything = Extent::Everything("");
+        weighing.note(everything, 5_000, 400, 0);
+        weighing.note(everything, 9_000, 500, 0);
+        assert_eq!(weighing.measured.elapsed_ns, 4_000);
+        weighing.begin_in_child();
+        weighing.note(everything, 700, 600, 0);
+        assert_eq!(weighing.measured.elapsed_ns, 700);
+        assert_eq!(weighing.measured.everything_ns, 600);
+    }
+
+    #[test]
+    fn faults_count_from_the_first_question_on() {
+        let mut weighing = Weighing::default();
+        weighing.note(Extent::Everything(""), 1_000, 100, 0);
+        weighing.begin_trial();
+        weighing.note(Extent::Everything(""), 2_000, 100, 70);
+        assert_eq!(weighing.measured.intervals, 0);
+        weighing.note(Extent::Everything(""), 3_000, 100, 30);
+        weighing.note(Extent::New(""), 4_000, 10, 20);
+        let m = &weighing.measured;
+        assert_eq!((m.faults_ns, m.intervals), (50, 2));
+        assert_eq!((m.kept_ns, m.kept), (30, 1));
+    }
+
+    #[test]
+    fn collections_of_new_objects_are_cheap_that_scan_a_small_part() {
+        let (mut generations, none) = (Generations::new(), Cycle::new());
+        generations.note_scanned(Extent::Everything(""), &none, 80 * PAGE_BYTES);
+        assert!(!generations.is_new_cheap(), "there was none");
+        generations.written = 6;
+        generations.note_scanned(Extent::New(""), &none, 4 * PAGE_BYTES);
+        assert!(generations.is_new_cheap());
+        generations.written = 7;
+        generations.note_scanned(Extent::New(""), &none, 4 * PAGE_BYTES);
+        assert!(!generations.is_new_cheap());
     }
 }
