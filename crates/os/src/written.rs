@@ -102,7 +102,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches ranges by the mechanism named, or by the first that works. Which parts of them are asked about is said in
+    /// Watches ranges by the mechanism named, or by the first that works; [`Watch::add`] adds more. Which parts of them are asked about is said in
     /// each round: pages outside of those are not protected by page scan.
     ///
     /// # Safety
@@ -155,6 +155,21 @@ impl Watch {
             Means::PageScan(_) => Mechanism::PageScan,
             Means::SoftDirty(_) => Mechanism::SoftDirty,
             Means::Modelled(mechanism, _) => mechanism,
+        }
+    }
+
+    /// Watches another range as well; its pages may have been added before. All of it counts as written until a round
+    /// has asked about it.
+    ///
+    /// # Safety
+    /// As for [`Watch::start`].
+    pub unsafe fn add(&self, range: &Range<usize>) -> Result<(), Reason> {
+        match &self.means {
+            // What a descriptor of the parent adds would be watched in the parent.
+            _ if self.process != threads::current_process() => Err(Reason::Forked),
+            // SAFETY: whole pages of private mappings of the caller's, as asked.
+            Means::PageScan(scan) => unsafe { scan.add(range) },
+            Means::SoftDirty(_) | Means::Modelled(..) => Ok(()),
         }
     }
 

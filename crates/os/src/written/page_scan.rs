@@ -116,21 +116,29 @@ impl PageScan {
             Err(error) => return Err(Reason::of(error)),
         }
         for range in ranges {
-            let mut register = RegisterArgument {
-                start: range.start as u64,
-                bytes: range.len() as u64,
-                mode: REGISTER_MODE_WP,
-                ioctls: 0,
-            };
-            // SAFETY: the argument is what this request reads and writes. It changes nothing that the owner of the
-            // range sees: faults on pages that a scan protects are resolved by the kernel.
-            unsafe { request(userfaultfd, UFFDIO_REGISTER, &mut register) }.map_err(Reason::of)?;
+            // SAFETY: whole pages of private mappings of the caller's, as asked.
+            unsafe { scan.add(range)? };
         }
         Ok(scan)
     }
-}
 
-impl PageScan {
+    /// Adds a range, all of which is mapped. The kernel leaves pages that were added before as they are.
+    ///
+    /// # Safety
+    /// As for [`PageScan::start`].
+    pub(super) unsafe fn add(&self, range: &Range<usize>) -> Result<(), Reason> {
+        let mut register = RegisterArgument {
+            start: range.start as u64,
+            bytes: range.len() as u64,
+            mode: REGISTER_MODE_WP,
+            ioctls: 0,
+        };
+        // SAFETY: the argument is what this request reads and writes. It changes nothing that the owner of the range
+        // sees: faults on pages that a scan protects are resolved by the kernel.
+        let added = unsafe { request(self.userfaultfd, UFFDIO_REGISTER, &mut register) };
+        added.map(drop).map_err(Reason::of)
+    }
+
     /// Ends the protection of the pages of `low..high`, which count as written from then on. A refusal does no harm: each
     /// page is written with a fault, as before.
     pub(super) fn release(&self, low: usize, high: usize) {

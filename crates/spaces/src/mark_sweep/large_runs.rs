@@ -440,7 +440,7 @@ fn joined(run: Run, next: Run) -> Run {
 
 impl Block {
     /// Whether a free run, whose first descriptor this is, is not mapped.
-    fn is_torn(&self) -> bool {
+    pub(super) fn is_torn(&self) -> bool {
         self.class & TORN != 0
     }
 

@@ -14,7 +14,7 @@
 //!
 //! All methods run under the allocator lock or during start-up.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use gleaner_base::sync::model_size;
 use gleaner_mem::{Address, zero};
@@ -76,6 +76,8 @@ pub struct Layout {
     limited: bool,
     /// Whether only the descriptor table is reserved, and all else is mapped when it is committed.
     in_pieces: bool,
+    /// How many pieces were mapped while `in_pieces` was set. Protected by the allocator lock.
+    pieces: AtomicU32,
     /// Free runs that may be torn at a time: each makes two mappings of one, and the program needs some, too.
     most_torn: usize,
     executable: bool,
@@ -201,6 +203,7 @@ impl Layout {
             ahead: 0,
             limited: false,
             in_pieces: false,
+            pieces: AtomicU32::new(0),
             most_torn: 0,
             executable,
             huge_pages: false,
@@ -210,6 +213,16 @@ impl Layout {
     /// Whether addresses are limited, so that the heap has no more of them than it uses.
     pub fn is_in_pieces(&self) -> bool {
         self.in_pieces
+    }
+
+    /// How many pieces were mapped since addresses are limited: no more blocks are mapped while this stays as it is.
+    pub fn pieces(&self) -> u32 {
+        self.pieces.load(Ordering::Relaxed) // Under the allocator lock.
+    }
+
+    /// The end of the usable blocks of the large part.
+    pub fn large_committed(&self) -> BlockIndex {
+        self.large_committed
     }
 
     /// How many free runs of the large part may be torn at a time; none where addresses are not limited.
@@ -486,6 +499,7 @@ impl Layout {
         } else {
             Access::Write
         };
+        self.pieces.fetch_add(1, Ordering::Relaxed); // Under the allocator lock.
         core::ptr::NonNull::new(start.ptr::<u8>())
             .is_some_and(|start| memory::map_at(start, bytes, access).is_ok())
     }

@@ -295,6 +295,11 @@ impl Default for FreePool {
     }
 }
 
+/// Whether a block below the frontier is free and not mapped.
+pub(super) fn is_away(layout: &Layout, index: BlockIndex) -> bool {
+    backing_of(layout, index) == Some(Backing::Away)
+}
+
 /// What there is of a block below the frontier, if it is free.
 fn backing_of(layout: &Layout, index: BlockIndex) -> Option<Backing> {
     // SAFETY: the block lies below the frontier and the lock is held.

@@ -28,7 +28,7 @@
 
 use core::ops::Range;
 
-use gleaner_base::sync::Ordering;
+use gleaner_base::sync::{AtomicU32, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::side::Side;
 use gleaner_os::written::{Mechanism, PAGE_BYTES, Reason, Unavailable, Watch};
@@ -37,6 +37,7 @@ use super::cache::LEADS_BACK;
 use super::kinds::{Kind, descriptor};
 use super::mark_counts::count_marks;
 use super::marks::MARKED;
+use super::pool;
 use super::scan::MarkContext;
 use super::settle::Waiting;
 use super::space::MarkSweep;
@@ -126,11 +127,13 @@ fn care_for(described: usize, kind: &Kind, number: usize, context: &MarkContext)
 impl MarkSweep {
     /// Has the kernel watch which pages are written, by the mechanism named or the first that works.
     pub fn watch_writes(&mut self, named: Option<Mechanism>) -> Result<(), Unavailable> {
-        // SAFETY: the parts of the reservation that hold blocks, which stay mapped.
+        // SAFETY: parts of the heap that hold blocks, or will. They stay mapped while there is a watch: addresses go back
+        // only without one, or if they were never committed (`give_back_between`, `give_back_end`, `give_back_addresses`).
         self.watch_by(|ranges| unsafe { Watch::start(named, ranges) })
     }
 
-    /// As [`MarkSweep::watch_writes`], by the watch that `start` makes of the ranges that hold blocks.
+    /// As [`MarkSweep::watch_writes`], by the watch that `start` makes of the ranges that hold blocks. Where addresses are
+    /// limited, these are what is mapped of them, and the watch begins with none.
     pub fn watch_by(
         &mut self,
         start: impl FnOnce(&[Range<usize>]) -> Result<Watch, Unavailable>,
@@ -143,7 +146,16 @@ impl MarkSweep {
             range(0, self.layout.small_end()),
             range(table.large_start, self.layout.end()),
         ];
-        let watch = start(&ranges)?;
+        let watch = match self.layout.is_in_pieces() {
+            true => start(&[])?,
+            false => start(&ranges)?,
+        };
+        let mechanism = watch.mechanism();
+        if self.layout.is_in_pieces() {
+            self.watch_mapped(&watch).map_err(|reason| Unavailable {
+                reasons: Mechanism::ALL.map(|one| (one == mechanism).then_some(reason)),
+            })?;
+        }
         let pages = pages.or_else(|| Side::new(table.heap, table.span, BLOCK_SHIFT as u32));
         let ages = if self.verified {
             Ages::new(&self.layout)
@@ -154,6 +166,7 @@ impl MarkSweep {
             Some(pages) if ages.is_some() == self.verified => {
                 self.written = Some(WrittenPages {
                     watch,
+                    pieces: AtomicU32::new(self.layout.pieces()),
                     table,
                     pages,
                     ages,
@@ -176,6 +189,12 @@ impl MarkSweep {
         };
         context.look_at_types(&self.kinds);
         self.set_all_pages(written, context, asked);
+        let pieces = self.layout.pieces();
+        if written.pieces.load(Ordering::Relaxed) != pieces {
+            self.watch_mapped(&written.watch)?;
+            // Relaxed: under the allocator lock.
+            written.pieces.store(pieces, Ordering::Relaxed);
+        }
         let round = written.watch.round()?;
         let mut result = Ok(());
         self.for_each_watched(context, asked, |low, high| {
@@ -191,6 +210,45 @@ impl MarkSweep {
         let pages = self.count_written(written, context);
         context.descriptors.note_question();
         Ok(pages)
+    }
+
+    /// Where addresses are limited: adds all blocks that are mapped to a watch. The allocator lock protects what is mapped.
+    fn watch_mapped(&self, watch: &Watch) -> Result<(), Reason> {
+        let mut result = Ok(());
+        self.for_each_mapped(|low, high| {
+            if result.is_ok() {
+                // SAFETY: whole pages of the heap's own mappings. They stay mapped while there is a watch: addresses go back
+                // only without one, or if they were never committed (`give_back_between`, `give_back_end`).
+                result = unsafe { watch.add(&(low.word()..high.word())) };
+            }
+        });
+        result
+    }
+
+    /// Calls `visit` with the runs of neighbouring blocks that are mapped, where addresses are limited.
+    fn for_each_mapped(&self, mut visit: impl FnMut(Address, Address)) {
+        let layout = &self.layout;
+        let mut first = 0;
+        // What lies before a hole and behind the one before it is mapped.
+        let mut hole = |from: BlockIndex, to: BlockIndex| {
+            if first < from {
+                visit(self.start(first), self.start(from));
+            }
+            first = to;
+        };
+        for index in 0..self.pool.frontier() {
+            if pool::is_away(layout, index) {
+                hole(index, index + 1);
+            }
+        }
+        hole(layout.small_committed(), layout.table.large_start);
+        self.large.for_each_run(layout, |index| {
+            let block = self.block(index);
+            if block.state == State::Free && block.is_torn() {
+                hole(index, index + block.next);
+            }
+        });
+        hole(layout.large_committed(), layout.end());
     }
 
     fn count_written(&self, written: &WrittenPages, context: &MarkContext) -> usize {

@@ -20,6 +20,9 @@ const _: () = assert!(LARGE_BYTES == PAGE_BYTES);
 pub struct WrittenPages {
     /// What tells it.
     pub watch: Watch,
+    /// Where addresses are limited: [`Layout::pieces`] when the mapped blocks were watched last. What was mapped since is
+    /// watched before the kernel is asked about it. Protected by the allocator lock.
+    pub(super) pieces: AtomicU32,
     pub(super) table: BlockTable,
     /// For each 16 KiB of either part.
     pub(super) pages: Side<AtomicU8>,
