@@ -19,11 +19,6 @@ use crate::start::with_heap;
 use crate::state::{CREW, is_unlocked, view};
 use crate::wanted;
 
-/// A stop from which steps are advised, where stops usually are as long as the other: one that is longer than all others
-/// may have waited for a processor.
-const LONG_STOP_NS: u64 = 100_000_000;
-const USUAL_STOP_NS: u64 = 10_000_000;
-
 /// After each collection, under the allocator lock, with the world running.
 pub fn after_collection(heap: &Heap) {
     match CLIENT.prints_stats.get() {
@@ -343,7 +338,7 @@ fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
              that there is: no larger one is advised."
         ),
     };
-    if totals.longest_stop_ns >= LONG_STOP_NS && mean >= USUAL_STOP_NS && measured.others == 0 {
+    if advice::advises_steps(totals.longest_stop_ns, mean, measured.others, heap.mode()) {
         let milliseconds = totals.longest_stop_ns / 1_000_000;
         let _ = writeln!(
             text,

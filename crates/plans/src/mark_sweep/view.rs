@@ -4,7 +4,7 @@
 //! cannot take it. No reference to the heap is made either: the holder of the lock has one that excludes all others.
 //! Single words are read; each is right, or was right a moment ago.
 
-use gleaner_base::options::FreedCells;
+use gleaner_base::options::{FreedCells, MarkGenerations};
 use gleaner_spaces::mark_sweep::Census;
 use gleaner_spaces::mark_sweep::view::SpaceView;
 
@@ -56,6 +56,12 @@ impl HeapView {
     pub fn totals(self) -> Totals {
         // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).totals })
+    }
+
+    /// Whether and how marks are kept.
+    pub fn mode(self) -> MarkGenerations {
+        // SAFETY: `read` passes the heap.
+        self.read(|heap| unsafe { &raw const (*heap).mode })
     }
 
     /// Nanoseconds spent in collections.

@@ -5,6 +5,22 @@
 //! what the heap has beside what lives. Each is as long as now in the mean, or as long as what lives then takes.
 //! Sweeping stays as it is, since it goes with allocation.
 
+use gleaner_base::options::MarkGenerations;
+
+/// A stop from which steps are advised, where stops usually are as long as the other: one that is longer than all others
+/// may have waited for a processor. In nanoseconds.
+const LONG_STOP_NS: u64 = 100_000_000;
+const USUAL_STOP_NS: u64 = 10_000_000;
+
+/// Whether to advise marking in steps: after stops of `longest_ns` and, in the mean, `mean_ns` nanoseconds, where `others`
+/// collections were not of everything or not in one stop. Not where the options have it already, and it is not possible.
+pub fn advises_steps(longest_ns: u64, mean_ns: u64, others: u64, mode: MarkGenerations) -> bool {
+    longest_ns >= LONG_STOP_NS
+        && mean_ns >= USUAL_STOP_NS
+        && others == 0
+        && mode != MarkGenerations::Incremental
+}
+
 /// What is known when the program ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measurements {
@@ -123,6 +139,18 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn steps_are_advised_after_long_stops_but_not_where_the_options_have_them() {
+        let (long, usual) = (LONG_STOP_NS, USUAL_STOP_NS);
+        let none = MarkGenerations::None;
+        assert!(advises_steps(long, usual, 0, none));
+        assert!(advises_steps(long, usual, 0, MarkGenerations::Sticky));
+        assert!(!advises_steps(long - 1, usual, 0, none));
+        assert!(!advises_steps(long, usual - 1, 0, none));
+        assert!(!advises_steps(long, usual, 1, none));
+        assert!(!advises_steps(long, usual, 0, MarkGenerations::Incremental));
+    }
 
     /// Ten megabytes live in a heap of thirty: twenty are allocated between two collections.
     fn usual() -> Measurements {
