@@ -257,8 +257,21 @@ static void bad_maximum(void) { malformed("GC_MAXIMUM_HEAP_SIZE"); }
 static void bad_divisor(void) { malformed("GC_FREE_SPACE_DIVISOR"); }
 static void bad_markers(void) { malformed("GC_MARKERS"); }
 static void bad_processors(void) { malformed("GC_NPROCS"); }
-static void bad_frequency(void) { malformed("GC_FULL_FREQUENCY"); }
-static void bad_pause(void) { malformed("GC_PAUSE_TIME_TARGET"); }
+
+/* Gleaner says which numbers it takes. */
+static void beyond_the_range(const char *name)
+{
+    static char text[1 << 16];
+    malformed(name);
+    bad_name = name;
+    bad_value = "4294967295";
+    CHECK_EQ(run_captured(with_bad_value, text, sizeof text), 0);
+    if (on_gleaner())
+        CHECK(strstr(text, "from 1 to 1073741824") != NULL);
+}
+
+static void bad_frequency(void) { beyond_the_range("GC_FULL_FREQUENCY"); }
+static void bad_pause(void) { beyond_the_range("GC_PAUSE_TIME_TARGET"); }
 static void bad_threshold(void) { malformed("GC_UNMAP_THRESHOLD"); }
 static void bad_interval(void)
 {

@@ -237,7 +237,7 @@ fn read_numbers(options: &mut Options) {
         c"GC_FULL_FREQUENCY",
         1,
         1 << 30,
-        "not a number from 1; ignored",
+        "not a number from 1 to 1073741824; ignored",
     ) {
         GC_full_freq.set(often as i32);
     }
@@ -245,7 +245,7 @@ fn read_numbers(options: &mut Options) {
         c"GC_PAUSE_TIME_TARGET",
         1,
         1 << 30,
-        "not a number of milliseconds from 1; ignored",
+        "not a number of milliseconds from 1 to 1073741824; ignored",
     ) {
         GC_time_limit.set(limit as u64);
         CLIENT.time_limit_chosen.set(1);
