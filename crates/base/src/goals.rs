@@ -47,6 +47,8 @@ pub struct Stop {
     took_ns: u64,
     is_asked: bool,
     is_overtaken: bool,
+    /// Whether steps came before it, of which it ends the cycle.
+    is_stepped: bool,
     parts: [u64; Part::ALL.len()],
 }
 
@@ -56,7 +58,10 @@ impl Stop {
         match phase {
             Phase::Start => self.is_asked = reasons::is_asked(reason),
             Phase::StopWorld => self.goal_ns = self.goal_ns.max(goal_ns),
-            Phase::CycleEnd => self.is_overtaken = reason == reasons::OVERTAKEN,
+            Phase::CycleEnd => {
+                self.is_overtaken = reason == reasons::OVERTAKEN;
+                self.is_stepped = true;
+            }
             _ => {}
         }
         if let Some(part) = Part::of(phase) {
@@ -220,16 +225,11 @@ fn write_stops(out: &mut dyn fmt::Write, goals: &Goals) -> fmt::Result {
         );
     }
     let (part, ns) = longest.longest_part();
-    writeln!(
-        out,
-        ", {} of it {}.",
-        Time(ns),
-        advice(part, longest.is_overtaken)
-    )
+    writeln!(out, ", {} of it {}.", Time(ns), advice(part, longest))
 }
 
 /// What a part of a stop is, and what makes it shorter.
-fn advice(part: Option<Part>, is_overtaken: bool) -> &'static str {
+fn advice(part: Option<Part>, stop: &Stop) -> &'static str {
     match part {
         Some(Part::Stopping) => {
             "until all threads had stopped: leave a processor to each, and do not block the suspend signal"
@@ -242,7 +242,11 @@ fn advice(part: Option<Part>, is_overtaken: bool) -> &'static str {
             "to scan roots, which is done in stops alone: keep large tables in the heap, or out of the roots \
              (GC_exclude_static_roots)"
         }
-        Some(Part::Mark) if is_overtaken => "to mark what the steps of its cycle had left",
+        Some(Part::Mark) if stop.is_overtaken => "to mark what the steps of its cycle had left",
+        Some(Part::Mark) if !stop.is_stepped => {
+            "to mark without steps before it, as in the first collection of a forked child, or where marking was expected \
+             to take less than the goal"
+        }
         Some(Part::Mark) => {
             "to mark what had been written since the last step, or is found in stops alone (mark procedures, other \
              roots): where that cannot be less, a longer goal is kept (GC_PAUSE_TIME_TARGET)"
@@ -333,8 +337,8 @@ mod tests {
         );
         let last_words = [
             (Phase::Written, "which pages were written"),
-            (Phase::Mark, "mark procedures"),
-            (Phase::Overflow, "mark procedures"),
+            (Phase::Mark, "without steps before it"),
+            (Phase::Overflow, "without steps before it"),
             (Phase::Weak, "GC_register_finalizer_no_order"),
             (Phase::StopWorld, "suspend signal"),
             (Phase::ClearMarks, "callbacks of the program"),
@@ -346,6 +350,64 @@ mod tests {
             assert!(text.starts_with("1 of 1 stops was longer"), "{text}");
             assert!(text.contains(words), "{phase:?}: {text}");
         }
+    }
+
+    #[test]
+    fn what_was_written_since_the_last_step_is_blamed_where_there_were_steps() {
+        let mut stop = stop(10, "", &[(Phase::Mark, 20)]);
+        stop.add(Phase::CycleEnd, 0, 0, reasons::MARKED);
+        let mut goals = Goals::default();
+        goals.note(&stop, 30 * MS);
+        let text = said(&goals, &Steps::default());
+        assert!(text.contains("since the last step"), "{text}");
+        assert!(text.contains("mark procedures"), "{text}");
+    }
+
+    #[test]
+    fn events_of_one_part_are_added_up() {
+        let mut goals = Goals::default();
+        let phases = [
+            (Phase::Mark, 8),
+            (Phase::Roots, 10),
+            (Phase::Overflow, 7),
+            (Phase::Mark, 1),
+        ];
+        let stop = stop(10, "", &phases);
+        assert_eq!(stop.stopping_ns(), MS);
+        goals.note(&stop, 30 * MS);
+        let text = said(&goals, &Steps::default());
+        assert!(text.contains("took 30 ms, 16 ms of it to mark"), "{text}");
+    }
+
+    /// The first end of a cycle says nothing of one that ends later in the same collection.
+    #[test]
+    fn the_last_end_of_a_cycle_counts() {
+        let mut stop = stop(10, "", &[]);
+        stop.add(Phase::CycleEnd, 0, 0, reasons::OVERTAKEN);
+        stop.add(Phase::CycleEnd, 0, 0, reasons::MARKED);
+        let mut goals = Goals::default();
+        goals.note(&stop, MS);
+        assert_eq!(goals.overtaken, 0);
+    }
+
+    #[test]
+    fn the_greatest_goal_that_was_missed_is_named_whichever_came_last() {
+        let mut goals = Goals::default();
+        goals.note(&stop(10, "", &[]), 20 * MS);
+        goals.note(&stop(5, "", &[]), 20 * MS);
+        let text = said(&goals, &Steps::default());
+        assert!(text.contains("the goal of 5 ms to 10 ms"), "{text}");
+    }
+
+    /// Of a log that begins within a cycle, only the end of the cycle is known.
+    #[test]
+    fn no_fewer_cycles_are_named_than_were_overtaken() {
+        let mut stop = stop(10, "", &[]);
+        stop.add(Phase::CycleEnd, 0, 0, reasons::OVERTAKEN);
+        let mut goals = Goals::default();
+        goals.note(&stop, MS);
+        let text = said(&goals, &Steps::default());
+        assert!(text.starts_with("1 of 1 cycles"), "{text}");
     }
 
     #[test]
