@@ -112,7 +112,7 @@ fn look_at_program(
     let mut text = used.text(&path, &program);
     let mark = match &used {
         Use::Linked(_) => Mark::Fine,
-        Use::Opened(names) => {
+        Use::Opened(_, names) => {
             if names.iter().all(|name| name.contains('/')) {
                 text += ". 'gleaner exec' does not reach a file that is opened by its path: let the program open \
                          libgc.so.1 alone, or put Gleaner's library there";

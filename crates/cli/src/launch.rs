@@ -107,7 +107,7 @@ pub(crate) fn check_machine(program: &Program, library: &Library) -> Result<(), 
 /// Refuses a program that would not notice the library.
 fn check_uses_libgc(path: &Path, program: &Program, loader: &Loader) -> Result<(), Failure> {
     match uses::of(program, loader) {
-        Use::Linked(_) | Use::Opened(_) => Ok(()),
+        Use::Linked(_) | Use::Opened(..) => Ok(()),
         other => Err(Failure::refused(format_args!(
             "{}. If it starts or loads something that does, add --any",
             other.text(path, program)

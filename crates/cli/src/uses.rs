@@ -23,8 +23,8 @@ const VARIABLES: [&[u8]; 3] = [
 pub(crate) enum Use {
     /// It or one of its libraries is linked against it.
     Linked(Walk),
-    /// It may open it when it runs, by these names.
-    Opened(Vec<String>),
+    /// This file, which is it or one of its libraries, may open it when it runs, by these names.
+    Opened(PathBuf, Vec<String>),
     /// This file has one inside, which is not a library that another could take the place of.
     Inside(PathBuf),
     /// Not at all.
@@ -37,18 +37,23 @@ pub(crate) fn of(program: &Program, loader: &Loader) -> Use {
     if walk.found {
         return Use::Linked(walk);
     }
-    let names = names(&program.data);
-    if !names.is_empty() {
-        return Use::Opened(names);
+    let opened = names(&program.data);
+    if !opened.is_empty() {
+        return Use::Opened(program.file.clone(), opened);
     }
     if is_inside(&program.data) {
         return Use::Inside(program.file.clone());
     }
-    let has_one = |file: &&PathBuf| contents::read(file).is_ok_and(|data| is_inside(&data));
-    match walk.others.iter().find(has_one) {
-        Some(file) => Use::Inside(file.clone()),
-        None => Use::Not(walk),
-    }
+    let of_library = |file: &PathBuf| {
+        let data = contents::read(file).ok()?;
+        if is_inside(&data) {
+            return Some(Use::Inside(file.clone()));
+        }
+        let opened = names(&data);
+        (!opened.is_empty()).then(|| Use::Opened(file.clone(), opened))
+    };
+    let used = walk.others.iter().find_map(of_library);
+    used.unwrap_or(Use::Not(walk))
 }
 
 /// Whether a libgc is linked into this file.
@@ -81,6 +86,17 @@ pub(crate) fn version(file: &Path) -> Option<String> {
     Some(format!("{major}.{minor}.{micro}"))
 }
 
+/// The name of the file that a library's link leads to, from which a distribution's version may be known; nothing if that is its
+/// own.
+fn real_name(library: &Path) -> String {
+    match library.canonicalize() {
+        Ok(real) if real.file_name() != library.file_name() => {
+            format!(": the file is {}", real.display())
+        }
+        _ => String::new(),
+    }
+}
+
 impl Use {
     /// What this is, of a program that was found at `path`, without a full stop.
     pub(crate) fn text(&self, path: &Path, program: &Program) -> String {
@@ -89,13 +105,23 @@ impl Use {
             Use::Linked(walk) => {
                 let mut text = format!("{file} needs {}", walk.way.join(", which needs "));
                 if let Some(wanted) = &walk.wanted {
-                    let version = version(wanted).map(|version| format!(", version {version}"));
-                    text += &format!(" ({}{})", wanted.display(), version.unwrap_or_default());
+                    let version = match version(wanted) {
+                        Some(version) => format!("version {version}"),
+                        None => format!("version unknown{}", real_name(wanted)),
+                    };
+                    text += &format!(" ({}, {version})", wanted.display());
                 }
                 text
             }
-            Use::Opened(names) => {
-                format!("{file} may open it when it runs, as {}", names.join(" or "))
+            Use::Opened(opener, names) => {
+                let by = match *opener == program.file {
+                    true => String::new(),
+                    false => format!(" needs {}, which", opener.display()),
+                };
+                format!(
+                    "{file}{by} may open it when it runs, as {}",
+                    names.join(" or ")
+                )
             }
             Use::Inside(inside) if *inside == program.file => format!(
                 "{file} has a libgc of its own inside, which nothing can take the place of; link it against {SONAME} instead"

@@ -131,6 +131,74 @@ fn the_version_is_that_of_the_file() {
 }
 
 #[test]
+fn a_library_without_a_version_is_named_by_its_file() {
+    let directory = Directory::new();
+    directory.library("libgc.so.1.5.1", 0);
+    std::os::unix::fs::symlink("libgc.so.1.5.1", directory.path("libgc.so.1")).unwrap();
+    let program = directory.compile("program", USES, &["libgc.so.1", "-Wl,-rpath,$ORIGIN"]);
+    let output = doctor(&directory, &program);
+    assert_says(
+        &output,
+        "ok",
+        "libgc",
+        "libgc.so.1, version unknown: the file is ",
+    );
+    assert_says(&output, "ok", "libgc", "/libgc.so.1.5.1)");
+}
+
+/// What the kernel passes to `env` as one argument, `env` does not take apart.
+#[test]
+fn a_script_whose_first_line_does_not_work() {
+    let directory = Directory::new();
+    let script = directory.file("script", "#!/usr/bin/env FOO=1 guile\n", 0o755);
+    let output = doctor(&directory, &script);
+    assert_eq!(output.status.code(), Some(126));
+    assert_says(
+        &output,
+        "no",
+        "program",
+        "the kernel gives env 'FOO=1 guile' as one argument",
+    );
+}
+
+#[test]
+fn a_library_that_opens_libgc_when_it_runs() {
+    let directory = Directory::new();
+    let flags = ["-shared", "-fPIC", "-Wl,-soname,libvm.so"];
+    let opens = "const char name[] = \"libgc.so.1\"; int vm(void) { return name[0]; }";
+    directory.compile("libvm.so", opens, &flags);
+    let source = "int vm(void); int main(void) { return vm() == 'l' ? 0 : 1; }";
+    let program = directory.compile("program", source, &["libvm.so", "-Wl,-rpath,$ORIGIN"]);
+    let output = doctor(&directory, &program);
+    assert_succeeds(&output);
+    assert_says(
+        &output,
+        "note",
+        "libgc",
+        "libvm.so, which may open it when it runs, as libgc.so.1",
+    );
+    let output = gleaner()
+        .env("GLEANER_LIBGC", directory.path("preload/libgc.so.1"))
+        .args(["exec", "--dry-run", "--"])
+        .arg(&program)
+        .output();
+    assert_succeeds(&output.unwrap());
+}
+
+#[test]
+fn a_library_that_is_missing_is_said() {
+    let directory = Directory::new();
+    let flags = ["-shared", "-fPIC", "-Wl,-soname,libgone.so"];
+    directory.compile("libgone.so", "int gone(void) { return 0; }", &flags);
+    let source = "int gone(void); int main(void) { return gone(); }";
+    let program = directory.compile("program", source, &["libgone.so"]);
+    std::fs::remove_file(directory.path("libgone.so")).unwrap();
+    let output = doctor(&directory, &program);
+    assert_eq!(output.status.code(), Some(125));
+    assert_says(&output, "no", "libgc", "; it needs libgone.so");
+}
+
+#[test]
 fn a_script_is_named_with_its_interpreter() {
     let directory = Directory::new();
     directory.library("libgc.so.1", 0);
@@ -166,6 +234,10 @@ fn a_program_that_opens_libgc_when_it_runs() {
         "libgc",
         "does not reach a file that is opened by its path",
     );
+    // One of the names is reached.
+    let output = by("libgc.so.1\\0/opt/libgc.so.1");
+    assert_says(&output, "note", "libgc", "as libgc.so.1 or /opt/libgc.so.1");
+    assert!(!stdout(&output).contains("by its path"));
 }
 
 #[test]
@@ -251,7 +323,10 @@ fn settings_of_the_environment_are_named() {
     let directory = Directory::new();
     let output = doctor_with(&directory, None, |command| {
         command
+            .env("GC_NPROCS", "2")
             .env("GC_MARKERS", "3")
+            .env("GC_INITIAL_HEAP_SIZE", "1m")
+            .env("NOT_GC_FIND_LEAK", "1")
             .env("GLEANER_OPTIONS", "markers=2")
             .env("LD_PRELOAD", "/no/other.so");
     });
@@ -261,14 +336,19 @@ fn settings_of_the_environment_are_named() {
         &output,
         "note",
         "options",
-        "libgc's own variables count, too: GC_MARKERS=3",
+        "libgc's own variables count, too: GC_INITIAL_HEAP_SIZE=1m GC_MARKERS=3 GC_NPROCS=2",
     );
+    assert!(!stdout(&output).contains("NOT_GC_FIND_LEAK"));
     assert_says(
         &output,
         "note",
         "preload",
         "/no/other.so is preloaded behind",
     );
+    let output = doctor_with(&directory, None, |command| {
+        command.env("LD_PRELOAD", directory.path("preload/libgc.so.1"));
+    });
+    assert_eq!(lines(&output, "note", "preload"), "");
     let output = doctor_with(&directory, None, |command| {
         command.env("GLEANER_OPTIONS", "markers=none");
     });
@@ -281,9 +361,10 @@ fn limits_of_the_process_are_named() {
     let directory = Directory::new();
     let limit = |resource, bytes: u64| {
         doctor_with(&directory, None, |command| {
+            // The one that holds, not the one up to which it may be raised.
             let limit = libc::rlimit {
                 rlim_cur: bytes,
-                rlim_max: bytes,
+                rlim_max: 2 * bytes,
             };
             // SAFETY: a system call that touches no memory but its argument.
             before_exec(command, move || unsafe {
