@@ -339,6 +339,14 @@ fn settings_of_the_environment_are_named() {
         "libgc's own variables count, too: GC_INITIAL_HEAP_SIZE=1m GC_MARKERS=3 GC_NPROCS=2",
     );
     assert!(!stdout(&output).contains("NOT_GC_FIND_LEAK"));
+    // `env` appends them in this order.
+    let output = Command::new("env")
+        .args(["GC_NPROCS=2", "GC_MARKERS=3"])
+        .arg(gleaner().get_program())
+        .arg("doctor")
+        .output()
+        .unwrap();
+    assert_says(&output, "note", "options", "GC_MARKERS=3 GC_NPROCS=2");
     assert_says(
         &output,
         "note",

@@ -199,6 +199,58 @@ mod tests {
         );
     }
 
+    /// The first plan is that of the cycle, and a step that the log has within a stop is part of the stop.
+    #[test]
+    fn the_first_plan_the_longest_step_and_steps_outside_of_stops_count() {
+        let more = [
+            r#""event":"mark-step","start_ns":8000000,"duration_ns":500000,"workers":1"#,
+            r#""event":"pace","start_ns":9000000,"bytes":1024"#,
+            r#""event":"stop-world","start_ns":20000000,"duration_ns":500000"#,
+            r#""event":"mark-step","start_ns":20600000,"duration_ns":9000000,"workers":1"#,
+        ];
+        let row = &rows(&process(&[&BEGINS[..], &more].concat()))[0];
+        assert_eq!(
+            [&*row[6], &*row[9]],
+            ["2, 1.50 ms, longest 1.00 ms", "of 4.00 MiB planned"]
+        );
+    }
+
+    #[test]
+    fn the_least_that_the_program_had_is_that_of_its_worst_cycle() {
+        let ends = |at: u64, stopped: u64| {
+            [
+                format!(r#""event":"stop-world","start_ns":{at},"duration_ns":0"#),
+                format!(r#""event":"cycle-end","start_ns":{at},"reason":"all is marked""#),
+                format!(
+                    r#""event":"resume-world","start_ns":{},"duration_ns":0"#,
+                    at + stopped
+                ),
+            ]
+        };
+        let second = [
+            r#""event":"start","start_ns":41000000"#.to_string(),
+            r#""event":"stop-world","start_ns":41000000,"duration_ns":0"#.to_string(),
+            r#""event":"pace","start_ns":41000000,"bytes":1"#.to_string(),
+            r#""event":"resume-world","start_ns":41000000,"duration_ns":0"#.to_string(),
+        ];
+        let [first_end, second_end] = [ends(20_000_000, 9_000_000), ends(60_000_000, 0)];
+        let first = BEGINS.map(String::from);
+        let all = [&first[..], &first_end, &second, &second_end].concat();
+        let lines: Vec<_> = all.iter().map(|line| &**line).collect();
+        let process = process(&lines);
+        let pauses = process.utilisation();
+        let shares: Vec<_> = process
+            .cycles()
+            .iter()
+            .map(|cycle| share(left(cycle, &pauses)))
+            .collect();
+        assert_eq!(shares.len(), 2);
+        assert_ne!(shares[0], shares[1]);
+        let said = format!("The program had at least {} of each", shares[0]);
+        let text = caption(&process);
+        assert!(text.contains(&said), "{shares:?}: {text}");
+    }
+
     #[test]
     fn what_the_log_does_not_say_is_not_made_up() {
         let begun = process(&BEGINS);

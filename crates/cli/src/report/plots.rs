@@ -551,8 +551,14 @@ mod tests {
             .collect();
         let process = self::process(&many);
         assert_eq!(super::bands(&process, &Clock::of(&process)).len(), 1);
-        let plot = timeline(&process, true).unwrap();
-        assert!(plot.contains("opacity=\"0.2\" fill=\"#009E73\""), "no band");
+        for plot in [
+            timeline(&process, true),
+            timeline(&process, false),
+            heap(&process),
+        ] {
+            let has_band = plot.unwrap().contains("opacity=\"0.2\" fill=\"#009E73\"");
+            assert!(has_band, "no band");
+        }
     }
 
     #[test]
@@ -568,6 +574,41 @@ mod tests {
         let at_once = [event("stop-world", 0, 0), event("resume-world", 90, 10)];
         let plot = timeline(&process(&at_once), false).unwrap();
         assert!(!plot.contains("#E69F00") && plot.contains("fill=\"#D55E00\""));
+    }
+
+    /// Of a picture, how far from the top the shapes of idle time are that have this name: the numbers after `key`.
+    fn heights(plot: &str, name: &str, key: &str) -> Vec<f64> {
+        let shapes = plot.lines().filter(|line| {
+            line.trim_start().starts_with(&format!("<{name} ")) && line.contains("#CC79A7")
+        });
+        let number = |text: &str| {
+            let end = text.find(|it: char| !it.is_ascii_digit() && it != '.');
+            text[..end.unwrap_or(text.len())].parse().unwrap()
+        };
+        let of = |shape: &str| number(shape.split_once(key).unwrap().1);
+        shapes.map(of).collect()
+    }
+
+    /// A collection often follows what was given back at once.
+    #[test]
+    fn collections_of_idle_time_are_below_what_was_given_back() {
+        let log = [
+            "{\"event\":\"give-back\",\"pid\":1,\"start_ns\":0,\"bytes\":4096}".to_string(),
+            "{\"event\":\"end\",\"pid\":1,\"collection\":1,\"start_ns\":1000000,\"bytes\":4096,\
+             \"reason\":\"nothing was allocated for a while\"}"
+                .to_string(),
+        ];
+        let plot = heap(&process(&log)).unwrap();
+        let triangles = heights(&plot, "polygon", ",");
+        let crosses = heights(&plot, "line", "y1=\"");
+        assert!(!triangles.is_empty() && !crosses.is_empty(), "{plot}");
+        for triangle in &triangles {
+            // They are 24 high, and crosses 20.
+            assert!(
+                crosses.iter().all(|cross| *cross > triangle + 5.0),
+                "{plot}"
+            );
+        }
     }
 
     #[test]
