@@ -340,13 +340,13 @@ fn settings_of_the_environment_are_named() {
     );
     assert!(!stdout(&output).contains("NOT_GC_FIND_LEAK"));
     // `env` appends them in this order.
-    let output = Command::new("env")
+    let unsorted = Command::new("env")
         .args(["GC_NPROCS=2", "GC_MARKERS=3"])
         .arg(gleaner().get_program())
         .arg("doctor")
         .output()
         .unwrap();
-    assert_says(&output, "note", "options", "GC_MARKERS=3 GC_NPROCS=2");
+    assert_says(&unsorted, "note", "options", "GC_MARKERS=3 GC_NPROCS=2");
     assert_says(
         &output,
         "note",
