@@ -62,7 +62,7 @@ demo: packages-demo
 # Each step by the way it reports, and how it runs beside others (see scripts/steps.py): first what fails early, then what
 # takes long.
 TEST_STEPS := \
-	check-format:status check-scripts:status check-layers:tally check-rooms:tally check-papers:tally check-results:tally check-system-calls:tally \
+	check-format:status check-scripts:status check-layers:tally check-crates:tally check-rooms:tally check-papers:tally check-results:tally check-system-calls:tally \
 	check-lints:status compile-tests:status:first build:status:first check-pages:tally check-symbols:tally \
 	test-rust:cargo test-conformance-gleaner:tally \
 	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
@@ -77,7 +77,7 @@ test: export FOR_TESTS := 1
 test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
-LONG_STEPS := docs:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := docs:tally test-crates:status test-oldest:status test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
 	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally test-idle:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
@@ -152,9 +152,9 @@ clean:
 
 # --- checks: nothing runs but tools ------------------------------------------
 
-.PHONY: check check-format check-lints check-docs check-scripts check-layers check-rooms
+.PHONY: check check-format check-lints check-docs check-scripts check-layers check-crates check-rooms
 .PHONY: check-papers check-results check-pages check-symbols check-system-calls generate
-check: check-format check-lints check-docs check-scripts check-layers check-rooms check-papers check-results check-pages \
+check: check-format check-lints check-docs check-scripts check-layers check-crates check-rooms check-papers check-results check-pages \
 	check-symbols check-system-calls
 
 # A change, in minutes: what is run again and again while one works.
@@ -188,9 +188,13 @@ check-scripts:
 	python3 scripts/commands.py --self-test
 	python3 scripts/quick.py --self-test
 	python3 scripts/experiments.py --self-test
+	python3 scripts/crates.py --self-test
 
 check-layers:
 	python3 scripts/check_layers.py
+
+check-crates:
+	python3 scripts/crates.py check
 
 check-rooms:
 	python3 scripts/rooms.py check
@@ -247,6 +251,25 @@ test-rust: build
 test-rust-long: build
 	GLEANER_LONG=1 $(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner --test heap --test random
 	$(CARGO) test $(CARGO_FLAGS) -p gleaner-bench --test accesses -- --ignored of_what_is_shipped
+
+# As if the crates were published, and what is said of those that they need: licences, versions, where they come from. The
+# tool is not optimised, since it takes seconds anyway.
+RELEASE_TOOLS := target/release-tools
+DENY := $(RELEASE_TOOLS)/bin/cargo-deny
+INSTALL_TOOL := $(CARGO) install --locked --quiet --debug --root $(RELEASE_TOOLS) --target-dir $(RELEASE_TOOLS)/build
+$(DENY):
+	$(INSTALL_TOOL) cargo-deny@0.20.2
+
+.PHONY: test-crates test-oldest
+test-crates: packages-build | $(DENY)
+	$(CARGO) publish --workspace --dry-run --no-verify --allow-dirty $(CARGO_FLAGS)
+	$(DENY) $(CARGO_FLAGS) check licenses bans sources
+
+# The oldest compiler that Cargo.toml names.
+OLDEST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
+test-oldest: packages-build
+	rustup toolchain install --profile minimal $(OLDEST)
+	cargo +$(OLDEST) check $(CARGO_FLAGS) --workspace --target-dir target/oldest
 
 # Tests that measure: nothing else is to run beside them.
 test-alone: build
@@ -663,9 +686,9 @@ help:
 #|   make check-quick       a change, in minutes: lints and unit tests of what it
 #|                          touches, a program behind each door (BASE=main)
 #|   make check             all that runs only tools: check-format check-lints
-#|                          check-docs check-scripts check-layers check-rooms
-#|                          check-papers check-results check-pages check-symbols
-#|                          check-system-calls
+#|                          check-docs check-scripts check-layers check-crates
+#|                          check-rooms check-papers check-results check-pages
+#|                          check-symbols check-system-calls
 #|   make generate          writes the pages of docs/ that come from tables and code,
 #|                          and the pictures of docs/results/
 #|   make docs              the documents as a site with search, target/book/index.html;
@@ -703,6 +726,10 @@ help:
 #|                          make install leaves, by pkg-config
 #|   make test-embed        how large a small program is with the libraries of make embed
 #|                          and make embed-stable; needs a nightly compiler
+#|   make test-crates       a publication of the crates that stops before it is one, and
+#|                          the licences and origins of what they need; installs
+#|                          cargo-deny under target/
+#|   make test-oldest       all crates by the oldest Rust that they allow; rustup fetches it
 #|   make test-package      the Debian package, manual pages and completion
 #|   make test-qemu         what the kernel does on machines with several memory nodes,
 #|                          in QEMU; test-qemu-long: on others, one with 8 nodes and 48

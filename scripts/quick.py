@@ -157,7 +157,7 @@ def plan(files, crates):
     runs += suites(files, bool(doors & {"libgc"}))
     # Nearly every file is read by one of these, and they take seconds.
     runs += [(f"make {target}", ["make", "--silent", target])
-             for target in ("check-layers", "check-rooms", "check-papers", "check-results", "check-pages", "check-system-calls", "check-scripts")]
+             for target in ("check-layers", "check-crates", "check-rooms", "check-papers", "check-results", "check-pages", "check-system-calls", "check-scripts")]
     if any(file.startswith("lab/") for file in files):
         runs.append(("the lab", ["make", "--silent", "check-lab"]))
     return runs

@@ -1,41 +1,14 @@
 //! A precise, moving, generational garbage collector to embed in a language runtime.
 //!
+#![doc = include_str!("../README.md")]
+//!
+//! # In a few words
+//!
 //! A [`Heap`] holds objects of registered [types]. Threads attach to it as [`Mutator`]s. A mutator works in a [`Scope`]:
 //! it allocates there, and every reference that it holds is a [`Local`]. The collector knows all locals, and updates them
 //! when objects move. A [`Handle`] keeps an object alive beyond scopes, and may be sent to other threads. A [`Weak`]
 //! reference does not keep its object alive, nor does an [`Ephemeron`] its key. An object with a finalizer is
 //! [handed out](Scope::next_finalizer) when it has become unreachable.
-//!
-//! ```
-//! use gleaner::{Heap, Structure};
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let heap = Heap::builder().limit(16 << 20).build()?;
-//! // A pair: two references, and eight bytes of its own.
-//! let pair = heap.structure(Structure { references: 2, bytes: 8 })?;
-//! let mut mutator = heap.attach()?;
-//! let length = mutator.scope(|scope| -> Result<u64, gleaner::OutOfMemory> {
-//!     let list = scope.null();
-//!     for number in 0..1000_u64 {
-//!         scope.nested(|scope| -> Result<(), gleaner::OutOfMemory> {
-//!             let head = scope.allocate(pair)?;
-//!             scope.set(head, 0, list)?;
-//!             scope.write_u64(head, 0, number)?;
-//!             scope.assign(list, head);
-//!             Ok(())
-//!         })?;
-//!     }
-//!     let mut sum = 0;
-//!     while !scope.is_null(list) {
-//!         sum += scope.read_u64(list, 0);
-//!         scope.load(list, 0, list);
-//!     }
-//!     Ok(sum)
-//! })?;
-//! assert_eq!(length, 999 * 1000 / 2);
-//! # Ok(())
-//! # }
-//! ```
 //!
 //! A type that is [`pinned`](Type::pinned) makes objects that never move. [`Mutator::walk`] visits every object.
 //!
