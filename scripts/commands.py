@@ -5,7 +5,7 @@
     commands.py list                     print each command, and what becomes of it
     commands.py --self-test              prove the reading
 
-A block of README.md, HACKING.md, docs/ or another README that is marked `sh` holds commands and comments; one that is marked
+A block of README.md, CONTRIBUTING.md, HACKING.md, docs/ or another README that is marked `sh` holds commands and comments; one that is marked
 `console` holds commands behind "$ " and what they print. A block marked `text NAME` is a file of that name.
 
 The commands of a page run one after the other in a new directory: what tests/commands/files has lies there, and the
@@ -38,7 +38,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILES = ROOT / "tests/commands/files"
 MARKS = ROOT / "tests/commands/marks.toml"
 SCRATCH = ROOT / "target/commands"
-PAGES = ["README.md", "HACKING.md", "fuzz/README.md", "lab/README.md", "rivals/mmtk/README.md", "tests/conformance/README.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "HACKING.md", "examples/README.md", "fuzz/README.md", "lab/README.md", "rivals/mmtk/README.md", "tests/conformance/README.md"]
 # What a page may name by its place in the tree.
 TREE = ["crates", "examples", "scripts", "target", "tests"]
 FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^ *```", re.M | re.S)
