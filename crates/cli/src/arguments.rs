@@ -13,7 +13,6 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 #[command(
     name = "gleaner",
     version,
-    arg_required_else_help = true,
     after_help = "\
 Examples:
   gleaner exec -- guile script.scm           run a Guile program on Gleaner

@@ -13,6 +13,7 @@ mod contents;
 mod doctor;
 mod exec;
 mod failure;
+mod first_screen;
 mod heap;
 mod inherited;
 mod inputs;
@@ -34,6 +35,10 @@ use arguments::{Cli, Command};
 use failure::Failure;
 
 fn main() -> std::process::ExitCode {
+    if std::env::args_os().len() <= 1 {
+        first_screen::show();
+        return std::process::ExitCode::from(2);
+    }
     let command = Cli::parse().command;
     // One that stays beside a program must not end because nobody reads what it says.
     let stays = match &command {

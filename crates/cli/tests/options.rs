@@ -10,6 +10,28 @@ use gleaner_base::options::{TABLE, Tier};
 use support::*;
 
 #[test]
+fn without_arguments_it_says_in_ten_lines_what_it_can_do() {
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stdout(&output), "");
+    let said = stderr(&output);
+    assert!(said.lines().count() <= 10, "{said}");
+    assert!(said.lines().all(|line| line.len() <= 110), "{said}");
+    let named = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("  gleaner "));
+    let commands: Vec<&str> = named.map(|rest| rest.split(' ').next().unwrap()).collect();
+    for wanted in [
+        "doctor", "exec", "compare", "report", "heap", "options", "place",
+    ] {
+        assert!(commands.contains(&wanted), "no {wanted} in {said}");
+    }
+    for command in commands {
+        assert_succeeds(&run(&[command, "--help"]));
+    }
+}
+
+#[test]
 fn the_docs_page_is_current() {
     let page = assert_succeeds(&run(&["options", "--markdown"]));
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
