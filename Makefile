@@ -17,11 +17,13 @@ DESTDIR ?=
 # One place, whatever the environment says: the tests look for programs there.
 export CARGO_TARGET_DIR := $(CURDIR)/target
 
-LIBGC := target/release/libgc.so
-GLEANER := target/release/gleaner
+# What `make install` takes: scripts/release.sh has a build of its own.
+BUILD := target/release
+LIBGC := $(BUILD)/libgc.so
+GLEANER := $(BUILD)/gleaner
 # The native door from C. What is installed has the name of its interface, not of its crate.
-CAPI_SHARED := target/release/libgleaner_capi.so
-CAPI_STATIC := target/release/libgleaner_capi.a
+CAPI_SHARED := $(BUILD)/libgleaner_capi.so
+CAPI_STATIC := $(BUILD)/libgleaner_capi.a
 CAPI_HEADERS := $(addprefix crates/capi/include/,gleaner.h gleaner_elements.h gleaner_roots.h)
 CAPI_SONAME := libgleaner.so.$(shell sed -n 's/^\#define GLEANER_INTERFACE //p' crates/capi/include/gleaner.h)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -77,7 +79,7 @@ test: export FOR_TESTS := 1
 test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
-LONG_STEPS := docs:tally test-crates:status test-oldest:status test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := docs:tally test-crates:status test-oldest:status test-release:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
 	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally test-idle:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
@@ -110,7 +112,7 @@ BUILT_PAGES := $(PAGE_FILES:%=$(PAGES)/%)
 $(BUILT_PAGES) &:
 	$(WRITE_PAGES)
 
-.PHONY: install uninstall deb clean
+.PHONY: install uninstall deb release clean
 # What is built is installed, so that `sudo make install` compiles nothing.
 INSTALLED := $(DESTDIR)$(PREFIX)
 INSTALLED_DIRS := bin lib/gleaner lib/pkgconfig include $(sort $(dir $(PAGE_FILES:%=share/%)))
@@ -146,6 +148,19 @@ uninstall:
 deb: build
 	scripts/install-packages.sh deb
 	scripts/package-debian.sh
+
+# Tools that are installed here, not optimised: they take seconds anyway.
+RELEASE_TOOLS := target/release-tools
+INSTALL_TOOL := $(CARGO) install --locked --quiet --debug --root $(RELEASE_TOOLS) --target-dir $(RELEASE_TOOLS)/build
+
+# What is published of a version: scripts/release.sh says what that is.
+CYCLONEDX := $(RELEASE_TOOLS)/bin/cargo-cyclonedx
+$(CYCLONEDX):
+	$(INSTALL_TOOL) cargo-cyclonedx@0.5.9
+
+release: packages-build | $(CYCLONEDX)
+	scripts/install-packages.sh deb
+	scripts/release.sh $(CYCLONEDX)
 
 clean:
 	$(CARGO) clean
@@ -189,6 +204,7 @@ check-scripts:
 	python3 scripts/quick.py --self-test
 	python3 scripts/experiments.py --self-test
 	python3 scripts/crates.py --self-test
+	python3 scripts/licences.py --self-test
 
 check-layers:
 	python3 scripts/check_layers.py
@@ -252,11 +268,8 @@ test-rust-long: build
 	GLEANER_LONG=1 $(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner --test heap --test random
 	$(CARGO) test $(CARGO_FLAGS) -p gleaner-bench --test accesses -- --ignored of_what_is_shipped
 
-# As if the crates were published, and what is said of those that they need: licences, versions, where they come from. The
-# tool is not optimised, since it takes seconds anyway.
-RELEASE_TOOLS := target/release-tools
+# As if the crates were published, and what is said of those that they need: licences, versions, where they come from.
 DENY := $(RELEASE_TOOLS)/bin/cargo-deny
-INSTALL_TOOL := $(CARGO) install --locked --quiet --debug --root $(RELEASE_TOOLS) --target-dir $(RELEASE_TOOLS)/build
 $(DENY):
 	$(INSTALL_TOOL) cargo-deny@0.20.2
 
@@ -264,6 +277,11 @@ $(DENY):
 test-crates: packages-build | $(DENY)
 	$(CARGO) publish --workspace --dry-run --no-verify --allow-dirty $(CARGO_FLAGS)
 	$(DENY) $(CARGO_FLAGS) check licenses bans sources
+
+# What `make release` makes, in two folders.
+.PHONY: test-release
+test-release: packages-test | $(CYCLONEDX)
+	tests/package/release.sh $(CYCLONEDX)
 
 # The oldest compiler that Cargo.toml names.
 OLDEST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1.0/p' Cargo.toml)
@@ -677,6 +695,9 @@ help:
 #|                  same PREFIX removes them, and the directories that were made
 #|   make deb       target/debian/gleaner_VERSION_amd64.deb, a package of the same
 #|                  for Debian 12 (docs/install.md)
+#|   make release   what a version is published as, into target/dist: stripped binaries, what
+#|                  debuggers read, the package, sums, licences and crates (docs/install.md);
+#|                  installs cargo-cyclonedx under target/
 #|   make embed     a small libgleaner_capi.a for small programs; needs a nightly
 #|                  compiler; embed-stable does not, and makes it larger
 #|                  (docs/embedding.md)
@@ -729,6 +750,7 @@ help:
 #|   make test-crates       a publication of the crates that stops before it is one, and
 #|                          the licences and origins of what they need; installs
 #|                          cargo-deny under target/
+#|   make test-release      that make release makes the same bytes in two folders, and what they are
 #|   make test-oldest       all crates by the oldest Rust that they allow; rustup fetches it
 #|   make test-package      the Debian package, manual pages and completion
 #|   make test-qemu         what the kernel does on machines with several memory nodes,

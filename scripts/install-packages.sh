@@ -56,6 +56,8 @@ need libgc1 "stock libgc, to compare with" has_library libgc.so.1
 need libgc-dev "libgc's public headers" test -e /usr/include/gc/gc.h
 if [ "$task" = deb ] || [ "$task" = test ]; then
     need dpkg-dev "finds what the Debian package depends on" has dpkg-shlibdeps
+    need python3 "collects the texts of licences" has python3
+    need xz-utils "packs what is released" has xz
 fi
 if [ "$task" != build ] && [ "$task" != deb ] && [ "$task" != qemu ] && [ "$task" != rivals ] && [ "$task" != distros ]; then
     need guile-3.0 "runs the Scheme programs" has guile

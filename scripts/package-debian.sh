@@ -25,7 +25,7 @@ if [ "${1:-}" = --out ]; then
     shift 2
 fi
 [ $# -eq 0 ] || die "'$1' is unknown; usage: $0 [--out DIR]"
-for tool in dpkg-deb:dpkg dpkg-shlibdeps:dpkg-dev strip:binutils gzip:gzip; do
+for tool in dpkg-deb:dpkg dpkg-shlibdeps:dpkg-dev strip:binutils gzip:gzip python3:python3; do
     has "${tool%%:*}" || die "${tool%%:*} is missing: install Debian's package ${tool##*:}"
 done
 architecture=$(dpkg --print-architecture)
@@ -82,6 +82,7 @@ crates=$("${CARGO:-cargo}" tree --locked --offline --edges normal,no-proc-macro 
 fill $own/copyright.in "YEAR=$(date --utc --date="@$SOURCE_DATE_EPOCH" +%Y)" "CRATES=$crates" \
     "EXPAT=$(sed -e '1,/^Permission/{/^Permission/!d}' -e 's/^$/./' -e 's/^/ /' LICENSE-MIT)" >"$doc/copyright"
 cp CHANGELOG.md "$doc/CHANGELOG.md"
+python3 scripts/licences.py >"$doc/licences"
 cat >"$doc/changelog" <<END
 gleaner ($version) unstable; urgency=medium
 

@@ -41,6 +41,7 @@ lrwxrwxrwx root/root /usr/lib/$soname
 -rw-r--r-- root/root /usr/share/doc/gleaner/CHANGELOG.md.gz
 -rw-r--r-- root/root /usr/share/doc/gleaner/changelog.gz
 -rw-r--r-- root/root /usr/share/doc/gleaner/copyright
+-rw-r--r-- root/root /usr/share/doc/gleaner/licences.gz
 -rw-r--r-- root/root /usr/share/fish/vendor_completions.d/gleaner.fish
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-bench.1.gz
 -rw-r--r-- root/root /usr/share/man/man1/gleaner-compare.1.gz
@@ -65,6 +66,8 @@ check "pkg-config's file has the prefix and the version" \
 check "the copyright names the licences and the crates" \
     has "$(cat "$out/first/root/usr/share/doc/gleaner/copyright")" "License: Expat or Apache-2.0" " clap v" \
     " Permission is hereby granted" "common-licenses/Apache-2.0"
+texts() { has "$(zcat "$out/first/root/usr/share/doc/gleaner/licences.gz")" "  clap " "Permission is hereby granted" "Apache License"; }
+check "the licences of the crates are there as texts" texts
 has_no_path() { ! grep -rlF "$PWD" "$out/first/root/usr/share" "$out/first/root/usr/lib/pkgconfig"; }
 check "no text names this directory" has_no_path
 checked_page() {
