@@ -10,7 +10,7 @@
  6. docs/stability.md says what is promised of each published crate;
  7. the forms for issues in .github name `gleaner doctor`, and the log.
 
-    crates.py check        check all of that, without a network; last line "N passed, N failed"
+    crates.py check        check all of that; last line "N passed, N failed"
     crates.py --self-test  prove that each rule can fail
 """
 
@@ -160,7 +160,7 @@ def check():
     common = read("Cargo.toml").partition("[workspace.package]")[2].partition("\n[")[0]
     workspace = {key.replace("-", "_"): value for key, value in re.findall(r'^(version|license|rust-version) = "(.*)"', common, re.M)}
     published = [package["name"] for package in packages if is_published(package)]
-    lists = {name: said_by("cargo", "package", "--list", "--offline", "--locked", "--allow-dirty", "--package", name).splitlines()
+    lists = {name: said_by("cargo", "package", "--list", "--locked", "--allow-dirty", "--package", name).splitlines()
              for name in published}
     forms = {path: read(path) for path in glob.glob(".github/ISSUE_TEMPLATE/*.yml", root_dir=ROOT) if not path.endswith("config.yml")}
     return report([

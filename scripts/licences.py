@@ -107,10 +107,10 @@ def main():
     if sys.argv[1:]:
         print(__doc__, file=sys.stderr)
         return 2
-    tree = said_by("cargo", "tree", "--locked", "--offline", "--edges", "normal,no-proc-macro", "--prefix", "none",
+    tree = said_by("cargo", "tree", "--locked", "--edges", "normal,no-proc-macro", "--prefix", "none",
                    *(word for name in INSTALLED for word in ("--package", name)))
     packages = {(package["name"], package["version"]): package for package in json.loads(
-        said_by("cargo", "metadata", "--locked", "--offline", "--format-version", "1"))["packages"]}
+        said_by("cargo", "metadata", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu", "--format-version", "1"))["packages"]}
     crates = [(name, version, packages[name, version]["license"], texts_in(os.path.dirname(packages[name, version]["manifest_path"])))
               for name, version in linked(tree)]
     own = []
