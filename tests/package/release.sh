@@ -60,7 +60,7 @@ apart() { # each binary has a file with its lines
     local file id
     for file in "${binaries[@]}"; do
         id=$(readelf --notes "$file" | sed -n 's/.*Build ID: //p')
-        readelf --sections --wide "$out/$folder-debug/.build-id/${id:0:2}/${id:2}.debug" | grep -qF ' .debug_line' || return 1
+        has "$(readelf --sections --wide "$out/$folder-debug/.build-id/${id:0:2}/${id:2}.debug")" " .debug_line" || return 1
     done
     is "$(find "$out/$folder-debug" -name '*.debug' | wc -l)" "${#binaries[@]}"
 }
