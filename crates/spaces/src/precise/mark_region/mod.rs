@@ -3,7 +3,7 @@
 //! The space is cut into blocks of 32 KB, and these into [`lines`] of 128 bytes. Marking an object marks its lines. A sweep
 //! then looks at lines alone: a block of which no line is in use is vacant, and is given out as a whole or back to the
 //! system ([`blocks`]); the others have holes, runs of free lines, which threads fill by bumping a pointer.
-//! [`Tenured`](crate::precise::tenured::Tenured) hands out blocks with holes; this is one of the [`Holes`] that it may have.
+//! [`Tenured`] hands out blocks with holes; this is one of the [`Holes`] that it may have.
 //!
 //! While everything is marked, sparse blocks may be evacuated (section 2.2 there): what lives in a candidate is copied into
 //! free blocks when it is reached, as long as there are some. So the blocks that were copied from are vacant afterwards.
