@@ -466,7 +466,7 @@ embed:
 		-Z build-std=std,panic_abort -Z build-std-features=optimize_for_size
 
 test-embed: embed embed-stable
-	tests/capi/small.sh target/$(EMBED_HOST)/embed/libgleaner_capi.a 500000 target/embed/libgleaner_capi.a 800000
+	tests/capi/small.sh target/$(EMBED_HOST)/embed/libgleaner_capi.a 550000 target/embed/libgleaner_capi.a 850000
 
 # What is installed: manual pages, completion, the Debian package in a root of its own.
 .PHONY: test-package

@@ -202,10 +202,10 @@ if [ -n "$until_failure" ]; then
 fi
 
 strip -o "$out/lisp-stripped" "$out/lisp"
-if [ "$(stat -c %s "$out/lisp-stripped")" -lt $((5 << 18)) ]; then
-    report ok "an embedder is smaller than 1.25 MiB"
+if [ "$(stat -c %s "$out/lisp-stripped")" -lt $((6 << 18)) ]; then
+    report ok "an embedder is smaller than 1.5 MiB"
 else
-    report FAILED "an embedder is smaller than 1.25 MiB"
+    report FAILED "an embedder is smaller than 1.5 MiB"
 fi
 
 # The verdict of a command.
