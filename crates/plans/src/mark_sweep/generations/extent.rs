@@ -215,17 +215,18 @@ impl Heap {
     }
 
     /// Where addresses are short they stay with the heap as long as pages are watched: gives the watch up, but not in a cycle.
-    fn give_up_watch(&mut self) {
-        if self.space.layout.is_in_pieces() && !self.cycle.is_under_way() {
-            self.space.written = None;
-            self.generations.marks_hold = false;
+    /// Whether there was one, whose own memory went back with it.
+    fn give_up_watch(&mut self) -> bool {
+        if !self.space.layout.is_in_pieces() || self.cycle.is_under_way() {
+            return false;
         }
+        self.generations.marks_hold = false;
+        self.space.written.take().is_some()
     }
 
     /// Gives back the addresses that no object needs, where they are short; whether there were any.
     pub(crate) fn give_addresses_back(&mut self) -> bool {
-        self.give_up_watch();
-        self.space.give_back_end() | self.space.give_back_between()
+        self.give_up_watch() | self.space.give_back_end() | self.space.give_back_between()
     }
 
     /// Remembers what a completed collection left; `allocated` is what was allocated before it.
