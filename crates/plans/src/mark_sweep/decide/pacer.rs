@@ -311,6 +311,8 @@ mod tests {
         assert_eq!(knows.room(&large), 21 * MIB);
         knows.note_collection();
         assert_eq!(knows.room(&large), 21 * MIB + MIB / 2);
+        knows.note_shortage(MIB);
+        assert_eq!(knows.room(&large), 22 * MIB);
         let limited = Supply {
             limit: 4 * MIB,
             ..supply
@@ -322,6 +324,11 @@ mod tests {
             ..supply
         };
         assert_eq!(pacer.room(&scarce), 2 * MIB);
+        let plenty = Supply {
+            left: Some(100 * MIB),
+            ..scarce
+        };
+        assert_eq!(pacer.room(&plenty), 10 * MIB);
     }
 
     #[test]
@@ -397,6 +404,11 @@ mod tests {
         let next = plan.next_round(9 * MIB, &ended);
         assert_eq!((next.expected, next.allowance), (9 * MIB, MIB));
         assert_eq!((next.room, next.most), (first.room, first.most));
+        let early = Progress {
+            room: 20 * MIB,
+            ..first
+        };
+        assert_eq!(plan.next_round(9 * MIB, &early).allowance, 4 * MIB);
         let used_up = Progress {
             in_all: 9 * MIB,
             ..first
@@ -417,6 +429,13 @@ mod tests {
         pacer.note_cycle(&taken);
         let slower = pacer.plan(&usual()).allowance;
         assert!(slower > before + before / 10, "{before} {slower}");
+        // For how many steps there are it is the faster that counts.
+        let idle = Measurements {
+            allocated: 0,
+            ..usual()
+        };
+        let for_steps = Pacer::new().plan(&idle).allowance;
+        assert_eq!(pacer.plan(&idle).allowance, for_steps);
         // What hardly scanned anything is no measurement.
         let mut other = pacer;
         other.note_cycle(&Taken {
@@ -450,6 +469,12 @@ mod tests {
             ..usual()
         };
         assert_eq!(pacer.decide(&tight, MIB / 4), Decision::Wait(MIB / 4));
+        // But where they take a third of what is allocated between two.
+        let narrow = Measurements {
+            interval: 2 * MIB,
+            ..usual()
+        };
+        assert_eq!(pacer.decide(&narrow, 0), Decision::Begin(IN_TIME));
     }
 
     #[test]
