@@ -102,8 +102,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches ranges by the mechanism named, or by the first that works; [`Watch::add`] adds more. Which parts of them are asked about is said in
-    /// each round: pages outside of those are not protected by page scan.
+    /// Watches ranges by the mechanism named, or by the first that works; [`Watch::add`] adds more. Which parts
+    /// of them are asked about is said in each round: pages outside of those are not protected by page scan.
     ///
     /// # Safety
     /// The ranges are whole pages of private anonymous mappings of the caller's, and stay that as long as this exists.

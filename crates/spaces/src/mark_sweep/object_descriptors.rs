@@ -1,6 +1,6 @@
 //! Descriptors that objects bring along (`GC_DS_PER_OBJECT` in `gc_mark.h`), where marks are kept or made in steps.
 //!
-//! Such a descriptor stands in the object itself, so whoever changes it writes the object's page. Or it stands in the type
+//! Such a descriptor stands in the object itself, and a change to it writes the object's page. Or it stands in the type
 //! to which the first word leads, as in gcj, and that may be memory that nobody watches. Types are few. Each that a marker
 //! has followed is noted, with its descriptor and one object of it. When the kernel is asked which pages were written, the
 //! types are looked at again. As long as all say what they said, only objects on written pages are scanned again.

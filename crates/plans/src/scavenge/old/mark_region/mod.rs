@@ -1,5 +1,5 @@
-//! Mark-region of the old generation (Immix, PLDI 2008): objects mark lines, and a sweep looks at lines alone. Sparse blocks
-//! are evacuated by the marking, which also promotes what is young, as far as blocks are free.
+//! Mark-region of the old generation (Immix, PLDI 2008): objects mark lines, and a sweep looks at lines alone. Marking
+//! evacuates sparse blocks and promotes young objects, as far as blocks are free.
 //!
 //! Which blocks are evacuated, and how many blocks scavenges leave to the next evacuation, is decided by
 //! [`evacuation`](crate::scavenge::decide::evacuation). What finds no block stays where it is. So an evacuation is never a
@@ -115,7 +115,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Decides which blocks are evacuated, and reserves blocks for copies, also of what is young if the nursery is `emptied`.
+    /// Decides which blocks are evacuated, and reserves blocks for copies: those of young objects, too, if the nursery is `emptied`.
     /// Whether there are any.
     fn choose_candidates(
         &self,
