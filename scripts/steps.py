@@ -10,7 +10,7 @@ starts before it ended, but others so marked. A failed step does not stop the ot
 later steps build nothing. What a step prints appears when it ends. Logs lie in target/steps/, with what each step took
 (times.tsv: seconds, seconds of processor time); the last line, also in target/steps/result, is "N passed, N failed". A step
 that takes a fifth more of the whole's processor time than scripts/step-times.tsv says is named, and so are the tests that
-took longest; what failed is named again before the last line. One run at a time in a tree, since logs are the tree's; one
+took longest; what failed is told again before the last line. One run at a time in a tree, since logs are the tree's; one
 that a signal ends takes the steps under way with it.
 """
 
@@ -27,10 +27,10 @@ from checks import compared, end_with_family, ends_when_told, left_running, only
 
 LOGS = pathlib.Path("target/steps")
 KEPT = pathlib.Path(__file__).with_name("step-times.tsv")
-# Seconds of silence after which the steps under way are named, and seconds below which growing is noise; tests named as slow, and failures named at the end.
+# Seconds of silence after which the steps under way are named, and seconds below which growing is noise; tests named as slow, and lines of failures at the end.
 SILENCE, SMALL = 60, 10
 SLOWEST = 10
-MOST_FAILURES = 20
+MOST_FAILURES = 60
 # Targets that are called like steps and are none: they run others, or need what few machines have, or hours.
 NO_STEPS = {"check-quick", "test-clients", "test-conformance", "test-embed", "test-long", "test-miri", "test-mutants", "test-mutants-pure"}
 

@@ -20,6 +20,7 @@ naming a failure, counts as one failure: silence is never success.
 
 import re
 import sys
+from itertools import takewhile
 
 from checks import compared, report
 
@@ -31,6 +32,8 @@ CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed;", re.M)
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed\s*$", re.M)
 PYTEST = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in [\d.]+s", re.M)
 FAILURE = re.compile(r"^(?:FAILED\b.*|not ok .*|ERROR tests?/.*|error(?:\[\w+\])?: .*|test .* \.\.\. FAILED)$", re.M)
+CARGO_TEST = re.compile(r"test (\S+) \.\.\. FAILED$")
+MOST_REASONS = 8
 COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -74,10 +77,29 @@ def took(text):
 
 
 def failures(text):
-    """The lines of a failed step's log that name what failed, each once; where none does, the last lines that say anything."""
-    text = COLOUR.sub("", text).replace("\r", "\n")
-    named = FAILURE.findall(text) or [line for line in text.splitlines() if line.strip()][-3:]
-    return list(dict.fromkeys(line.strip() for line in named))
+    """The lines of a failed step's log that name what failed, each once and followed by what the log says of it, indented;
+    where none does, the last lines that say anything."""
+    lines = COLOUR.sub("", text).replace("\r", "\n").splitlines()
+    named = {line.strip(): reasons(lines, number) for number, line in reversed(list(enumerate(lines))) if FAILURE.match(line)}
+    if not named:
+        return [line.strip() for line in lines if line.strip()][-3:]
+    return [line for name in reversed(named) for line in [name, *named[name]]]
+
+
+def reasons(lines, number):
+    """What a log says of the failure that its line of this number names: comments before a test's line, the block that cargo
+    prints of a test, lines that are set in after one."""
+    before, after = lines[max(number - MOST_REASONS, 0):number][::-1], lines[number + 1:]
+    name = CARGO_TEST.match(lines[number])
+    if name:
+        block = f"---- {name[1]} stdout ----"
+        after = after[after.index(block) + 1:] if block in after else []
+        after = [line for line in takewhile(lambda line: not line.startswith(("stack backtrace:", "---- ")), after) if line.strip()]
+    elif lines[number].startswith("not ok "):
+        after = list(takewhile(lambda line: line.startswith("#"), before))[::-1]
+    else:
+        after = list(takewhile(lambda line: line.startswith("  "), after))
+    return [f"    {line.strip()}" for line in after[:MOST_REASONS]]
 
 
 def self_test():
@@ -92,8 +114,12 @@ def self_test():
         ("what pytest says", took("12.50s call     tests/a.py::test_b\n"), [(12.5, "tests/a.py::test_b")]),
         ("what failed, of every kind", failures("ok: a\nFAILED: b\n    1 instead of 2\ntest c ... FAILED\ntest d ... ok\nnot ok 3 - e\nFAILED tests/f.py::g - h\n"
                                                 "\x1b[31merror[E0308]\x1b[0m: i\n"),
-         ["FAILED: b", "test c ... FAILED", "not ok 3 - e", "FAILED tests/f.py::g - h", "error[E0308]: i"]),
+         ["FAILED: b", "    1 instead of 2", "test c ... FAILED", "not ok 3 - e", "FAILED tests/f.py::g - h", "error[E0308]: i"]),
         ("a failure that is named twice", failures("test c ... FAILED\ntest c ... FAILED\n"), ["test c ... FAILED"]),
+        ("what a test of cargo said", failures("test c ... FAILED\nfailures:\n\n---- c stdout ----\n\nthread 'c' panicked at d.rs:1:\n1 is not 2\nstack backtrace:\n   0: e\n"),
+         ["test c ... FAILED", "    thread 'c' panicked at d.rs:1:", "    1 is not 2"]),
+        ("what a program said before", failures("ok 1 - a\n# b.c:3: x == 0\n#   left 1, right 0\nnot ok 2 - c\n#   stderr: d\n"),
+         ["not ok 2 - c", "    # b.c:3: x == 0", "    #   left 1, right 0"]),
         ("a failure without a name", failures("a\nb\n\nc\nd\n"), ["b", "c", "d"]),
         ("a check that passes", count("status", 0, ""), (1, 0)),
         ("a check that fails", count("status", 2, "9 passed, 0 failed\n"), (0, 1)),

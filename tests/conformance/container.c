@@ -219,7 +219,8 @@ static void heeds_a_limit_in_every_mode(void)
 
 static void large_objects_come_one_after_the_other(void)
 {
-    CHECK_EQ(within(124, 0, "large", NULL), 0);
+    // Three of them at once would need 137; up to 6 more are files that nobody had read before.
+    CHECK_EQ(within(132, 0, "large", NULL), 0);
 }
 
 static void remembers_a_limit_whose_files_the_program_closed(void)
