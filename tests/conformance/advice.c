@@ -2,6 +2,10 @@
  * does as it says. */
 #include "harness.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+
 enum { LIVE_BYTES = 40 << 20, ALLOCATED_BYTES = 800 << 20, CELL = 64 };
 
 struct told {
@@ -11,6 +15,9 @@ struct told {
 };
 
 static void *live;
+/* What a program does before libgc starts in it, if that is anything, and the part of the bytes that it allocates. */
+static void (*prepare)(void);
+static size_t part = 1;
 
 /* Builds a list and then much garbage, with the statistics on standard error; a child of its own is forked at the end, if
  * that is wanted. */
@@ -23,13 +30,15 @@ static void run_program(int errors, const char *more, int forks)
              given != NULL && *given != '\0' ? "," : "", more);
     setenv("GLEANER_OPTIONS", options, 1);
     dup2(errors, 2);
+    if (prepare != NULL)
+        prepare();
     GC_INIT();
-    for (size_t i = 0; i < LIVE_BYTES / CELL; i++) {
+    for (size_t i = 0; i < LIVE_BYTES / part / CELL; i++) {
         void **cell = GC_malloc(CELL);
         *cell = live;
         live = cell;
     }
-    for (size_t i = 0; i < ALLOCATED_BYTES / CELL; i++)
+    for (size_t i = 0; i < ALLOCATED_BYTES / part / CELL; i++)
         *(void *volatile *)GC_malloc(CELL) = NULL;
     if (forks && fork() == 0)
         GC_gcollect();
@@ -148,8 +157,60 @@ static void a_child_counts_its_own(void)
         CHECK(strstr(text, "initial-heap=") >= parents);
 }
 
+/* ---- why collections are of everything although that was not wanted -------- */
+
+/* The kernel does not tell which pages were written. */
+static void hide_the_watch(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+    REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    REQUIRE(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+static void ask_in_vain(void)
+{
+    hide_the_watch();
+    GC_enable_incremental();
+}
+
+static void look_for_leaks(void)
+{
+    GC_set_find_leak(1);
+    part = LIVE_BYTES / CELL; /* each leak is a line */
+}
+
+/* Whether the statistics have such a line; its words stand in one line of the terminal. */
+static int is_told(const char *more, void (*before)(void), const char *words)
+{
+    prepare = before;
+    part = 20;
+    const char *text = run(more, 0);
+    prepare = NULL;
+    part = 1;
+    return strstr(text, words) != NULL;
+}
+
+static void statistics_say_why_pages_are_not_watched(void)
+{
+    if (under_stress())
+        return;
+    CHECK(is_told(",generations=auto,initial-heap=2g", NULL, "Pages are not watched: collections of everything take too little"));
+    CHECK(is_told(",generations=sticky,write-watch=page-scan", hide_the_watch, "  watch          Pages cannot be watched: page-scan: "));
+    CHECK(is_told(",generations=asked,write-watch=page-scan", ask_in_vain, "  watch          Pages cannot be watched: page-scan: "));
+    CHECK(is_told(",generations=sticky", look_for_leaks, "Leaks are looked for"));
+    CHECK(!is_told(",generations=sticky", NULL, "  watch "));
+    CHECK(!is_told(",generations=none", look_for_leaks, "  watch "));
+}
+
 MAIN_BEGIN
     RUN_GLEANER(a_larger_heap_does_what_was_said);
     RUN_GLEANER(a_child_counts_its_own);
     RUN_GLEANER(nothing_is_advised_where_nothing_was_collected);
+    RUN_GLEANER(statistics_say_why_pages_are_not_watched);
 MAIN_END

@@ -7,6 +7,7 @@ use std::io::Read;
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
 use gleaner_base::goals::{self, Steps};
+use gleaner_base::options::MarkGenerations;
 use gleaner_os::{clock, memory, residency, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::decide::advice::{self, Advice, Larger, Measurements};
@@ -17,6 +18,7 @@ use crate::message::{log, write_error};
 use crate::settings::CLIENT;
 use crate::start::with_heap;
 use crate::state::{CREW, is_unlocked, view};
+use crate::variables::GC_find_leak;
 use crate::wanted;
 
 /// After each collection, under the allocator lock, with the world running.
@@ -248,6 +250,11 @@ fn print_summary(heap: HeapView, advice: &str) {
     for sentences in advice.lines() {
         write_wrapped(&mut text, "advice", sentences);
     }
+    let mut unwatched = LineBuffer::<512>::new();
+    let _ = write_unwatched(&mut unwatched, heap);
+    for sentences in unwatched.as_str().lines() {
+        write_wrapped(&mut text, "watch", sentences);
+    }
     let mut missed = LineBuffer::<1536>::new();
     let steps = Steps {
         cycles: totals.cycles,
@@ -282,6 +289,24 @@ fn write_wrapped(text: &mut impl core::fmt::Write, label: &str, sentences: &str)
         column += word.len();
     }
     let _ = text.write_char('\n');
+}
+
+/// Why collections are of everything and in one stop although the options or the program want it otherwise; nothing where
+/// they do not, or where it is as wanted.
+fn write_unwatched(text: &mut impl core::fmt::Write, heap: HeapView) -> core::fmt::Result {
+    let mode = heap.mode();
+    if let Some(unavailable) = heap.unwatched() {
+        writeln!(text, "Pages cannot be watched: {unavailable}.")
+    } else if !heap.unwatched_since().is_empty() {
+        let since = heap.unwatched_since();
+        writeln!(text, "Pages are not watched: {since}.")
+    } else if GC_find_leak.get() != 0
+        && !matches!(mode, MarkGenerations::None | MarkGenerations::Asked)
+    {
+        text.write_str("Leaks are looked for, so that everything is collected each time.\n")
+    } else {
+        Ok(())
+    }
 }
 
 /// What to do about it, in words: a line for each piece of advice.

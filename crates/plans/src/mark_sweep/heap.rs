@@ -186,6 +186,8 @@ pub struct Heap {
     pub pacing: Pacing,
     /// Why marks cannot be kept although the options want that.
     pub unwatched: Option<Unavailable>,
+    /// Why pages are not watched that were, or could be; empty while they are, and where `unwatched` says why.
+    pub unwatched_since: &'static str,
 }
 
 /// How an allocation that found no memory goes on.
@@ -302,6 +304,7 @@ impl Heap {
             cycle: Cycle::new(),
             pacing: Pacing::new(),
             unwatched,
+            unwatched_since: generations::before_the_watch(options),
         };
         if heap.engine.equip(1, &raw const *heap.context) == 0 {
             return Err(ReserveError {

@@ -5,6 +5,7 @@
 //! Single words are read; each is right, or was right a moment ago.
 
 use gleaner_base::options::{FreedCells, MarkGenerations};
+use gleaner_os::written::Unavailable;
 use gleaner_spaces::mark_sweep::Census;
 use gleaner_spaces::mark_sweep::view::SpaceView;
 
@@ -62,6 +63,18 @@ impl HeapView {
     pub fn mode(self) -> MarkGenerations {
         // SAFETY: `read` passes the heap.
         self.read(|heap| unsafe { &raw const (*heap).mode })
+    }
+
+    /// See [`Heap::unwatched`].
+    pub fn unwatched(self) -> Option<Unavailable> {
+        // SAFETY: `read` passes the heap.
+        self.read(|heap| unsafe { &raw const (*heap).unwatched })
+    }
+
+    /// See [`Heap::unwatched_since`].
+    pub fn unwatched_since(self) -> &'static str {
+        // SAFETY: `read` passes the heap.
+        self.read(|heap| unsafe { &raw const (*heap).unwatched_since })
     }
 
     /// Nanoseconds spent in collections.

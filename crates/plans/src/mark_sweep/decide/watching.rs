@@ -78,6 +78,9 @@ pub fn is_promising(m: &Measurements) -> bool {
     !m.watching && large && costly && settled && m.everything > 0
 }
 
+/// Why pages are not watched before the first such decision.
+pub const NOT_YET: &str = "collections of everything take too little time, or there were too few";
+
 /// Decides whether writes are watched.
 pub fn decide(m: &Measurements) -> Decision {
     if !m.watching {

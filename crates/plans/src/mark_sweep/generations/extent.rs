@@ -149,6 +149,7 @@ impl Heap {
             Ok(Ok(_)) => "everything: the kernel no longer knew what was written",
             _ => {
                 self.space.written = None;
+                self.unwatched_since = "the kernel does not say any more what is written";
                 "everything, from now on: the kernel does not say what is written"
             }
         }
@@ -158,8 +159,11 @@ impl Heap {
     pub fn enable_incremental(&mut self) -> Result<bool, Unavailable> {
         if matches!(self.mode, MarkGenerations::Asked | MarkGenerations::Auto) {
             let options = self.options;
-            self.space.watch_writes(named(&options))?;
+            self.space
+                .watch_writes(named(&options))
+                .inspect_err(|&unavailable| self.unwatched = Some(unavailable))?;
             self.generations.marks_hold = false;
+            self.unwatched_since = "";
             self.mode = MarkGenerations::Incremental;
             self.pacing.look_at = 0;
         }
@@ -196,10 +200,12 @@ impl Heap {
                 match self.space.watch_writes(named(&options)) {
                     Ok(()) => {
                         self.generations.marks_hold = false;
+                        self.unwatched_since = "";
                         self.record_watch(record, reason);
                     }
                     Err(unavailable) => {
                         self.unwatched = Some(unavailable);
+                        self.unwatched_since = "";
                         self.weighing.measured.wait = u32::MAX;
                         self.mode = MarkGenerations::None;
                     }
@@ -209,6 +215,7 @@ impl Heap {
                 self.weighing.give_up();
                 self.record_watch(record, reason);
                 self.space.written = None;
+                self.unwatched_since = reason;
                 self.generations.marks_hold = false;
             }
         }
@@ -221,7 +228,11 @@ impl Heap {
             return false;
         }
         self.generations.marks_hold = false;
-        self.space.written.take().is_some()
+        let watched = self.space.written.take().is_some();
+        if watched {
+            self.unwatched_since = "addresses are short, and the watch needs some";
+        }
+        watched
     }
 
     /// Gives back the addresses that no object needs, where they are short; whether there were any.

@@ -11,4 +11,4 @@
 mod extent;
 mod state;
 
-pub use state::{Generations, Weighing, watch_writes};
+pub use state::{Generations, Weighing, before_the_watch, watch_writes};

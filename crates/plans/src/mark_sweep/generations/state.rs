@@ -252,6 +252,14 @@ pub(super) fn named(options: &Options) -> Option<Mechanism> {
     }
 }
 
+/// Why a heap that begins watches no pages although it may later.
+pub fn before_the_watch(options: &Options) -> &'static str {
+    match options.mark_generations {
+        MarkGenerations::Auto => watching::NOT_YET,
+        _ => "",
+    }
+}
+
 /// Has writes to a space watched, if the options want marks to be kept.
 pub fn watch_writes(space: &mut MarkSweep, options: &Options) -> Result<(), Unavailable> {
     space.verified = options.verify == Verify::Edges;
