@@ -66,7 +66,7 @@ count() {
 
 # The functions of these programs have names at run time (-rdynamic): reports of guard mode say them.
 programs=(embed weak memory elements roots threads requests fork mistakes array_mistakes owners quarantine guard contracts)
-for name in "${programs[@]}" arrays array_heaps; do
+for name in "${programs[@]}" arrays array_heaps pins; do
     source=tests/capi/$name.c
     gcc -std=gnu11 "${flags[@]}" -rdynamic "$source" -o "$out/$name" -L"$out" -lgleaner -pthread
     count $name env LD_LIBRARY_PATH="$out" "$out/$name"
@@ -74,7 +74,7 @@ for name in "${programs[@]}" arrays array_heaps; do
     count $name-c++ "$out/$name-c++"
 done
 
-# arrays.c and array_heaps.c choose how arrays are cut themselves.
+# arrays.c and array_heaps.c choose how arrays are cut themselves; where they are cut there are no conservative roots.
 for cut in zray,first-n=64,arraylet=256 naive zray,array-guard=on,first-n=64; do
     said=${cut%%,*}
     if [[ $cut == *array-guard=on* ]]; then said=guarded; fi
@@ -83,6 +83,10 @@ for cut in zray,first-n=64,arraylet=256 naive zray,array-guard=on,first-n=64; do
     done
     count "stress-$said" env GLEANER_OPTIONS="arrays=$cut,verify=edges,stress=3" CASES="in all ways" \
         "$out/elements-c++"
+done
+# Nothing slides while something is pinned, whatever the old generation does otherwise.
+for old in mark-sweep mark-region; do
+    count "pins-$old" env GLEANER_OPTIONS="old=$old,stress=50" "$out/pins-c++"
 done
 # Objects of eden have guards behind them.
 count roots-quarantine env GLEANER_OPTIONS=quarantine=4,stress=50 "$out/roots-c++"

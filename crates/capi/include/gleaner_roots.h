@@ -1,5 +1,6 @@
 /*
- * gleaner_roots.h: roots that belong to a heap, and derived pointers. A part of
+ * gleaner_roots.h: roots that belong to a heap, derived pointers, objects that
+ * are pinned for a while, and conservative roots. A part of
  * gleaner.h, which includes it; nothing else does.
  */
 #ifndef GLEANER_ROOTS_H
@@ -76,5 +77,48 @@ void gleaner_set_heap_root_visitor(gleaner_mutator *mutator, size_t parts,
 
    An array in pieces has only its first N bytes at one place. Do not derive
    pointers to elements behind them. */
+
+/* Pins an object: it keeps its place until it has been unpinned as often as it was
+   pinned, for calls that need its address. A pin keeps the place of an object and
+   not its life: keep the object by a root or a handle, too. The pins of an object
+   that dies are gone.
+
+   Any object can be pinned; what was allocated pinned, is large, or is a constant
+   never moves anyway, and its pins are not counted. A young object stays where it
+   is, and others are allocated around it. While anything is pinned, collections
+   slide nothing together. So pins are for a while, and few.
+
+   Pinning neither collects nor polls. The answer is false, with the reason in
+   `message` (unless that is NULL), if the value is NULL, an integer or no object of
+   the mutator's heap, if it is an array in pieces, under option quarantine, or if
+   the system gives no memory. For gleaner_unpin it is false also if the object is
+   not pinned. */
+bool gleaner_pin(gleaner_mutator *mutator, gleaner_value value, char *message,
+                 size_t message_bytes);
+bool gleaner_unpin(gleaner_mutator *mutator, gleaner_value value, char *message,
+                   size_t message_bytes);
+
+/* Makes the `words` words of 8 bytes from `start` on conservative roots of the
+   mutator's heap, until they are unregistered or the heap is freed: a native
+   stack, or registers that were saved. In each collection the objects that
+   these words point to, or into, live and keep their places. Other objects
+   move as they would otherwise. A reference of 4 bytes is not found in a word.
+
+   If `lowest` is not NULL, it leads to a pointer that says in each collection
+   which word is the lowest that counts, as a saved stack pointer does. Everything
+   below it is left alone. Save the registers, as by setjmp, before you set it.
+
+   The words, and that pointer, can be read at every allocation and poll of any
+   mutator. The answer is false, with the reason in `message` (unless that is NULL),
+   if the range is empty, if it or `lowest` is not aligned to 8 bytes, if a range
+   that begins there is registered already, if the heap cuts arrays (a word that
+   leads into a piece does not tell which array), under option quarantine, or if
+   the system gives no memory. */
+bool gleaner_add_words(gleaner_mutator *mutator, const void *start,
+                       size_t words, const void *lowest, char *message,
+                       size_t message_bytes);
+/* The words from `start` on are roots no longer. The answer is false if no
+   registered range of words begins there. */
+bool gleaner_remove_words(gleaner_mutator *mutator, const void *start);
 
 #endif

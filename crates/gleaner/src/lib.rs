@@ -10,7 +10,8 @@
 //! reference does not keep its object alive, nor does an [`Ephemeron`] its key. An object with a finalizer is
 //! [handed out](Scope::next_finalizer) when it has become unreachable.
 //!
-//! A type that is [`pinned`](Type::pinned) makes objects that never move. [`Mutator::walk`] visits every object.
+//! A type that is [`pinned`](Type::pinned) makes objects that never move; [`Scope::pin`] keeps any object in its place for a
+//! while. [`Mutator::walk`] visits every object.
 //!
 //! The layer below, [`raw`], is for code that a compiler generates. There, references are plain addresses, roots are
 //! frames of a shadow stack, and the fast paths are inlined.
@@ -47,6 +48,7 @@ mod members;
 mod memory;
 mod mutator;
 mod new_object;
+mod pins;
 pub mod raw;
 mod roles;
 mod scope;
@@ -84,6 +86,7 @@ pub use gleaner_base::options::{
 pub use gleaner_plans::scavenge::arrays::ArrayCounts;
 pub use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums as Locality};
 pub use gleaner_plans::scavenge::memory::counts::Count;
+pub use gleaner_plans::scavenge::pins::errors::PinError;
 pub use gleaner_plans::scavenge::report::ArrayReport;
 pub use gleaner_plans::scavenge::walk::Found;
 pub use gleaner_plans::scavenge::{CreateError, Totals};

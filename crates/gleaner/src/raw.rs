@@ -38,6 +38,7 @@ pub use gleaner_plans::scavenge::heap_roots::{
 pub use gleaner_plans::scavenge::mutator::{
     Anchor, Frame, Mutator as Record, RootVisitor, offsets,
 };
+pub use gleaner_plans::scavenge::pins::errors::{WordRange, WordRangeError};
 
 use gleaner_plans::scavenge::walk::Found;
 

@@ -25,6 +25,7 @@ mod listeners;
 mod locked;
 mod mark_region;
 mod memory;
+mod pins;
 mod places;
 #[path = "../../../plans/tests/harness/rng.rs"]
 #[allow(dead_code, reason = "shared with the tests of another crate")]

@@ -231,7 +231,7 @@ impl<F: SlotFormat> Scavenge<F> {
                     bytes.next_multiple_of(PAGE_BYTES) + fence,
                 )
         } else {
-            self.nursery.eden.has_piece(bytes + self.guard_bytes())
+            self.nursery.eden.has_piece(bytes + self.guard_bytes()) || self.gaps.has_piece(bytes)
         }
     }
 
@@ -262,8 +262,13 @@ impl<F: SlotFormat> Scavenge<F> {
         if let Some(object) = self.next_window(mutator, bytes, fresh) {
             return Some(object);
         }
+        if let Some(object) = self.take_gap(mutator, (bytes, wanted), fresh, false) {
+            return Some(object);
+        }
         let node = self.node_here(mutator);
-        let piece = self.nursery.eden.take(node, bytes, wanted, from_others)?;
+        let Some(piece) = self.nursery.eden.take(node, bytes, wanted, from_others) else {
+            return self.take_gap(mutator, (bytes, wanted), fresh, true);
+        };
         self.note_touched(mutator, piece, false);
         // SAFETY: the buffer is the calling mutator's.
         unsafe { mutator.retire_tlab() };
@@ -279,6 +284,27 @@ impl<F: SlotFormat> Scavenge<F> {
             unsafe { zero::zero(object, bytes) };
         }
         Some(object)
+    }
+
+    /// A buffer in a gap of eden, which lies below what is zeroed ahead.
+    fn take_gap(
+        &self,
+        mutator: &Mutator,
+        (bytes, wanted): (usize, usize),
+        fresh: Fresh,
+        passes: bool,
+    ) -> Option<Address> {
+        let piece = self.gaps.take(bytes, wanted, passes)?;
+        self.note_touched(mutator, piece, false);
+        // SAFETY: the buffer is the calling mutator's.
+        unsafe { mutator.retire_tlab() };
+        mutator.note_allocated(piece.1);
+        self.refill_gap(
+            mutator,
+            piece,
+            fresh == Fresh::Unwritten && piece.1 == bytes,
+        );
+        mutator.tlab.allocate(bytes)
     }
 
     /// A buffer for one object, which has a guard behind it: so every allocation comes here.

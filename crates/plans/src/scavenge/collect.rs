@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::{Event, Phase};
-use gleaner_base::options::{Generations, Verify};
+use gleaner_base::options::{Generations, OldPolicy, Verify};
 use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
@@ -24,7 +24,7 @@ use super::allocate::Request;
 pub use super::extent::Extent;
 use super::heap::NO_ROOM;
 use super::mutator::Mutator;
-use super::old::{self, MarkCompact, OldGeneration};
+use super::old::{self, MarkCompact, MarkSweep, OldGeneration};
 use super::resize::Collection;
 use super::state::{MUCH_SURVIVES, NEVER};
 use super::walk::Edge;
@@ -194,6 +194,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.retire_tlabs(state, world);
         self.retire_arraylets(state, world);
         self.count_fresh(state, world);
+        self.resolve_pins(world);
         self.check_before(state, world);
         let mut tops = [Address::NULL; MOST_REGIONS];
         for (top, region) in tops.iter_mut().zip(self.nursery.regions().iter()) {
@@ -233,17 +234,35 @@ impl<F: SlotFormat> Scavenge<F> {
     ) {
         let started = clock::monotonic_ns();
         state.crew_sizes.begin(true);
-        let policy = match extent {
-            Extent::Compact => &MarkCompact,
-            Extent::Young | Extent::Full => old::policy(state.old),
+        let keeps = self.pins.keeps();
+        let policy: &dyn OldGeneration<F> = match (extent, state.old) {
+            (_, OldPolicy::MarkCompact) if keeps => &MarkSweep,
+            (Extent::Compact, _) if !keeps => &MarkCompact,
+            (_, old) => old::policy(old),
         };
         if !policy.collect(self, state, world, record, why) {
-            MarkCompact.collect(self, state, world, record, old::NO_HOLES);
+            match keeps {
+                false => _ = MarkCompact.collect(self, state, world, record, old::NO_HOLES),
+                true => self.leave_young(state, world),
+            }
+        }
+        if keeps {
+            self.pins.retain(world, |object| {
+                self.in_nursery(object) || self.bits().is_marked(object)
+            });
         }
         state.totals.full_collections += 1;
         let took = clock::monotonic_ns() - started;
         state.last_full.ns = took;
         state.crew_sizes.end(true, self.used(), took);
+    }
+
+    /// Where nothing may be slid, since objects are kept: what found no room to be promoted stays young.
+    fn leave_young(&self, state: &mut State, world: &mut WorldStopped<'_>) {
+        let tops = self.settle_stayed(world, None);
+        self.nursery.reset(world);
+        self.adopt_stayed(world, tops);
+        state.wants_full = Some("young objects are left for which there was no room");
     }
 
     /// Under `quarantine` and `poison`: what is empty now is left, and what is free is overwritten.
@@ -333,6 +352,7 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: the mutator does not run, and no worker is at work on it.
             unsafe { mutator.retire_tlab() };
         }
+        self.gaps.close(world);
     }
 
     /// Before arraylets are swept.
@@ -385,10 +405,15 @@ impl<F: SlotFormat> Scavenge<F> {
         world: &mut WorldStopped<'_>,
         record: &mut Record,
     ) -> Option<&'static str> {
+        let to = (self.nursery.to().used() == 0).then(|| self.nursery.to_kind());
         let complete = record.step(Phase::Copy, |event| {
             let (started, survivors) = (clock::monotonic_ns(), self.nursery.from().used());
             state.crew_sizes.begin(false);
-            let complete = self.copy_young(state, world);
+            // A survivor space in which objects have kept their places takes no others.
+            let complete = match to {
+                Some(_) => self.copy_young(state, world),
+                None => self.promote_young(state, world),
+            };
             let took = clock::monotonic_ns() - started;
             let (mut survived, mut promoted, mut objects) = (0, 0, 0);
             for local in state.engine.worker_states() {
@@ -412,11 +437,20 @@ impl<F: SlotFormat> Scavenge<F> {
             complete
         });
         state.totals.scavenges += 1;
-        if complete {
-            self.verify(state, world, record, Edge::Copied);
-            self.nursery.flip(world);
+        if !complete {
+            self.forget_stayed();
+            return Some(NO_ROOM);
         }
-        (!complete).then_some(NO_ROOM)
+        let tops = self.settle_stayed(world, to);
+        if tops.is_none() {
+            self.verify(state, world, record, Edge::Copied);
+        }
+        match to {
+            Some(_) => self.nursery.flip(world),
+            None => self.nursery.reset(world),
+        }
+        self.adopt_stayed(world, tops);
+        None
     }
 
     /// Under `poison`: overwrites what is free now and was in use, and nothing else: the rest need not be resident. The

@@ -14,6 +14,8 @@
 //! - A slot is visited by one worker; except that a promoted object may also be found on a dirty card of a block that
 //!   was in use before. Both then store the same.
 //! - A slot of an old object that refers to a young one afterwards is on a dirty card (I5).
+//! - An object that is [kept](super::pins) has the same address afterwards; what stays is noted in the start bits while anything
+//!   is kept.
 //! - Nothing in the to-space or promoted in this scavenge is copied again.
 
 use core::ops::Range;
@@ -37,6 +39,7 @@ use super::edges::{slot_entry, slot_of};
 use super::handles::TASK_HANDLES;
 use super::locality::Locality;
 use super::nodes::segregated::Message;
+use super::pins::table::Pins;
 use super::roots::{Task, Tasks};
 use super::trace::derived::visit_base;
 use super::trace::{Item, Trace, WorkerState, scan_item};
@@ -64,6 +67,8 @@ pub struct Copying<'a, F: SlotFormat, W = Nothing> {
     nursery: (Address, usize),
     /// Objects of this age and older are promoted.
     tenure: u32,
+    /// What keeps its place, if anything does that could move.
+    pins: Option<&'a Pins>,
     /// Whether slots wait until the cache has what they refer to.
     edges: bool,
     /// Whether some object found no room. Set by any worker, read by the leader after the phase.
@@ -115,6 +120,7 @@ impl<F: SlotFormat> Scavenge<F> {
             to_range: to.map_or((Address::NULL, 0), |_| self.nursery.to_range()),
             nursery: (self.nursery.start(), self.nursery.bytes()),
             tenure,
+            pins: self.pins.keeps().then_some(&self.pins),
             edges: self.config.options.prefetch == Prefetch::Edges,
             failed: AtomicBool::new(false),
             homes: self.config.is_segregated().then_some(&homes),
@@ -195,6 +201,7 @@ impl<'a, F: SlotFormat> Copying<'a, F> {
             to_range: self.to_range,
             nursery: self.nursery,
             tenure: self.tenure,
+            pins: self.pins,
             edges: self.edges,
             failed: self.failed,
             homes: self.homes,
@@ -253,6 +260,9 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
     fn copy(&self, local: &mut WorkerState, object: Address, header: Header) -> Address {
         // SAFETY: the header was normal, and size and length of an object never change.
         let bytes = unsafe { self.heap.model.size(header, object) };
+        if self.pins.is_some_and(|pins| pins.is_kept(object)) {
+            return self.leave(local, object, header);
+        }
         let Some((target, is_old)) = self.room(local, header, bytes) else {
             return self.stay(local, object, header);
         };
@@ -394,9 +404,18 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
     #[cold]
     fn stay(&self, local: &mut WorkerState, object: Address, header: Header) -> Address {
         self.failed.store(true, Ordering::Relaxed);
+        self.leave(local, object, header)
+    }
+
+    /// The object stays where it is.
+    #[cold]
+    fn leave(&self, local: &mut WorkerState, object: Address, header: Header) -> Address {
         // SAFETY: the object's place stays mapped.
         match header::publish(unsafe { header::word_of(object) }, object, header, None) {
             Ok(stays) => {
+                if self.pins.is_some() {
+                    self.bits.mark(stays);
+                }
                 local.grey(Item::object(stays, self.heap.model.base));
                 self.watch.won(local, object);
                 stays

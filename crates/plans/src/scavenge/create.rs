@@ -15,6 +15,7 @@ use gleaner_os::memory::{Access, NotMapped};
 use gleaner_os::{hugepages, memory};
 use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::gaps::Gaps;
 use gleaner_spaces::precise::large_objects::LargeObjects;
 use gleaner_spaces::precise::mark_compact::Plan;
 use gleaner_spaces::precise::mark_region::MarkRegion;
@@ -38,6 +39,7 @@ use super::memory::uses::Touched;
 use super::mutator::RootVisitorPlace;
 use super::nodes::lockstep::Lockstep;
 use super::nodes::segregated;
+use super::pins::table::Pins;
 use super::sizes::Sizes;
 use super::state::State;
 use super::trace::{self, Engine};
@@ -151,6 +153,8 @@ impl<F: SlotFormat> Scavenge<F> {
             ended: None,
             root_visitor: RootVisitorPlace::default(),
             heap_roots: HeapRoots::new(F::BYTES),
+            pins: Pins::new(),
+            gaps: Gaps::new().ok_or_else(need("its gaps"))?,
             collecting: Collecting::new(State::new(&config, &sizes, engine, sums)),
             plan: Plan::new(base, span).ok_or_else(need("its compactor"))?,
             old_limit: AtomicUsize::new(sizes.limit - sizes.first_young()),

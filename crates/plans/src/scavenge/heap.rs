@@ -18,6 +18,7 @@ use gleaner_os::numa::Refusal;
 use gleaner_os::{log_file::LogFile, memory};
 use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::gaps::Gaps;
 use gleaner_spaces::precise::large_objects::LargeObjects;
 use gleaner_spaces::precise::mark_compact::Plan;
 use gleaner_spaces::precise::mark_region::MarkRegion;
@@ -38,6 +39,7 @@ use super::memory::counts::ByType;
 use super::memory::external::External;
 use super::memory::uses::Touched;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
+use super::pins::table::Pins;
 use super::state::{State, Totals};
 use super::weak::WeakObjects;
 use super::zeroing::Zeroing;
@@ -106,6 +108,10 @@ pub struct Scavenge<F> {
     pub(super) root_visitor: RootVisitorPlace,
     /// Roots of no mutator.
     pub heap_roots: HeapRoots,
+    /// What keeps its place for a while, and words that keep what they lead to.
+    pub pins: Pins,
+    /// What is free between objects that the last collection has left in eden.
+    pub(super) gaps: Gaps,
     /// See the invariants.
     pub(super) collecting: Collecting<State>,
     pub(super) plan: Plan,
@@ -320,7 +326,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Bytes of all spaces in use: objects, dead or alive, and buffers.
     pub fn used(&self) -> usize {
-        self.nursery.used() + self.old_used()
+        self.nursery.used() - self.gaps.left() + self.old_used()
     }
 
     /// Bytes in use of the old, the pinned and the large space and that of arraylets: what `old_limit` limits.

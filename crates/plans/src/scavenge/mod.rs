@@ -18,6 +18,7 @@
 //! - [`arrays`]: arrays in pieces, what mutators and the collector do with them, and the report on them
 //! - [`memory`]: what the program decides on: a limit that changes, memory that goes back, bytes outside of the heap; counts
 //!   by type, and snapshots
+//! - [`pins`]: objects that keep their places for a while, and conservative roots
 //! - [`nodes`]: memory nodes
 //! - [`weak`]: weak references, finalizers and ephemerons
 //! - [`checks`]: what looks for mistakes: the invariants, and for embedders guards, the quarantine and a walk
@@ -51,6 +52,7 @@ mod mutator_list;
 pub mod nodes;
 pub mod old;
 mod outside;
+pub mod pins;
 pub mod resize;
 pub mod shrink;
 mod sizes;

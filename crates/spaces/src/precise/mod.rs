@@ -3,6 +3,7 @@
 //!
 //! - [`fragmented`]: a space of the nursery, cut for memory nodes
 //! - [`nursery`]: eden and the survivor spaces; [`bump`]: how threads share a region that is filled upward
+//! - [`gaps`]: what is free between objects that a collection has left in the nursery
 //! - [`tenured`]: what was promoted or may not move, hole by hole; [`mark_compact`]: where what lives slides to;
 //!   [`mark_region`]: holes that are free lines, and blocks that are evacuated
 //! - [`large_objects`]: pages of their own
@@ -11,6 +12,7 @@
 pub mod arraylets;
 pub mod bump;
 pub mod fragmented;
+pub mod gaps;
 pub mod large_objects;
 pub mod mark_compact;
 pub mod mark_region;

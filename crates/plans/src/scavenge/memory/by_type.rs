@@ -10,6 +10,7 @@
 use alloc::vec;
 
 use gleaner_base::contexts::WorldStopped;
+use gleaner_mem::Address;
 use gleaner_mem::object_model::TypeId;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::regions::Kind;
@@ -69,9 +70,7 @@ impl<F: SlotFormat> Scavenge<F> {
             return;
         }
         let count = |counts: &mut [Count]| {
-            for (node, region) in self.nursery.eden.fragments().iter().enumerate() {
-                let (start, top) = (region.start(), region.top());
-                let mut at = state.fresh_from[node].max(start);
+            let mut count_from = |mut at: Address, top: Address| {
                 while at < top {
                     let found = self.found(Edge::Before, Kind::Eden, at, top);
                     let id = found.header.type_id();
@@ -80,6 +79,10 @@ impl<F: SlotFormat> Scavenge<F> {
                     }
                     at = at.add(found.bytes);
                 }
+            };
+            self.gaps.for_each_taken(&mut count_from);
+            for (node, region) in self.nursery.eden.fragments().iter().enumerate() {
+                count_from(state.fresh_from[node].max(region.start()), region.top());
             }
         };
         self.allocated_by_type.stopped(world, count);

@@ -237,6 +237,9 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         out.line(format_args!("root roots of the heap"));
         self.heap_roots.visit_all(|root| self.write_root(out, root));
+        self.pins.visit(0..self.pins.slots(), |slot| {
+            self.write_root(out, Root::Value(slot));
+        });
         out.line(format_args!("root handles"));
         for number in 0..self.handles.prepare() {
             target(out, self.handles.slot(number as u32));

@@ -221,7 +221,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Bytes of a live object in its normal state.
-    pub(super) fn live_bytes(&self, object: Address) -> usize {
+    pub(in crate::scavenge) fn live_bytes(&self, object: Address) -> usize {
         // SAFETY: the callers ask for objects that are marked, or were reached by walking.
         unsafe {
             let header = header::load(object, Ordering::Relaxed);

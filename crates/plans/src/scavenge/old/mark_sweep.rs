@@ -90,8 +90,12 @@ impl<F: SlotFormat> Scavenge<F> {
         world: &mut WorldStopped<'_>,
         record: &mut Record,
     ) {
-        self.verify(state, world, record, Edge::Promoted);
+        let tops = self.settle_stayed(world, None);
+        if tops.is_none() {
+            self.verify(state, world, record, Edge::Promoted);
+        }
         self.nursery.reset(world);
+        self.adopt_stayed(world, tops);
         state.wants_full = None;
     }
 }

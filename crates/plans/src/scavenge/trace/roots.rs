@@ -22,7 +22,8 @@ pub const STRIP_BYTES: usize = 128 * CARD_BYTES;
 /// Segments of the table of finalizers that are one task.
 const TASK_FINALIZERS: usize = 4;
 
-/// The tasks: a mutator each, pieces of the tables of handles and of finalizers and of the heap's root ranges, parts of its root visitor, strips of regions, strips of large objects and of the space of arraylets.
+/// The tasks: a mutator each, pieces of the tables of handles and of finalizers and of the heap's root ranges, parts of its root visitor, pieces of
+/// what conservative words lead to, strips of regions, strips of large objects and of the space of arraylets.
 pub struct Tasks<'a> {
     mutators: Stopped<'a>,
     handles: usize,
@@ -32,6 +33,8 @@ pub struct Tasks<'a> {
     root_slots: usize,
     /// Parts of the heap's root visitor.
     root_parts: usize,
+    /// Objects that conservative words lead to.
+    referents: usize,
     /// Ranges that are cut into strips, as (low, high).
     ranges: [(Address, Address); MOST_REGIONS],
     /// How many of them.
@@ -54,6 +57,8 @@ pub enum Task<'a> {
     RootSlots(Range<usize>),
     /// The part of the heap's root visitor with this number.
     RootPart(usize),
+    /// Objects that conservative words lead to, by their numbers.
+    Referents(Range<usize>),
     /// Whole cards of a region.
     Strip(Address, Address),
     /// The strip of a large object with this number.
@@ -79,6 +84,7 @@ impl<'a> Tasks<'a> {
             finalizers: 0..heap.weak.finalizers.listed(),
             root_slots,
             root_parts,
+            referents: heap.pins.slots(),
             ranges: [(Address::NULL, Address::NULL); MOST_REGIONS],
             regions: 0,
             large: 0,
@@ -134,11 +140,15 @@ impl<'a> Tasks<'a> {
         self.root_slots.div_ceil(TASK_SLOTS)
     }
 
+    fn referent_tasks(&self) -> usize {
+        self.referents.div_ceil(TASK_SLOTS)
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         let strips: usize = self.ranges().iter().map(|&range| Self::strips(range)).sum();
-        let heap_wide =
-            self.handle_tasks() + self.finalizer_tasks() + self.slot_tasks() + self.root_parts;
+        let slots = self.slot_tasks() + self.referent_tasks();
+        let heap_wide = self.handle_tasks() + self.finalizer_tasks() + slots + self.root_parts;
         self.mutators.len() + heap_wide + strips + self.large + self.arraylets
     }
 
@@ -166,6 +176,10 @@ impl<'a> Tasks<'a> {
             return Task::RootPart(task);
         }
         task -= self.root_parts;
+        if task < self.referent_tasks() {
+            return Task::Referents(piece(task, TASK_SLOTS, self.referents));
+        }
+        task -= self.referent_tasks();
         for &range in self.ranges() {
             let strips = Self::strips(range);
             if task < strips {
@@ -206,6 +220,7 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             Task::RootSlots(numbers) => self.heap_roots.visit_slots(numbers, visit),
             Task::RootPart(part) => self.heap_roots.visit_part(part, visit),
+            Task::Referents(numbers) => self.pins.visit(numbers, |slot| visit(Root::Value(slot))),
             Task::Strip(..) | Task::Large(_) | Task::Arraylets(_) => {}
         }
     }

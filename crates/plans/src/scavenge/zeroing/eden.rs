@@ -107,6 +107,24 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
+    /// As [`Scavenge::refill`], with a piece of a gap: it lies below what is zeroed ahead, and was written to before.
+    pub(in crate::scavenge) fn refill_gap(
+        &self,
+        mutator: &Mutator,
+        piece: (Address, usize),
+        unwritten: bool,
+    ) {
+        let (start, bytes) = piece;
+        mutator.tlab.refill(piece);
+        mutator.tlab_end.set(start.add(bytes));
+        mutator.zeroes.set(0);
+        if !unwritten {
+            // SAFETY: the piece is this mutator's alone.
+            let zero = || unsafe { self.zeroing.kernel().zero(start, bytes) };
+            self.zeroing.zero_as_mutator(mutator, bytes, zero);
+        }
+    }
+
     /// The blocks of a piece of the fragment are zeroed when this returns.
     fn ensure(&self, mutator: &Mutator, fragment: &ZeroingFragment, start: Address, bytes: usize) {
         let zeroing = &self.zeroing;

@@ -182,6 +182,13 @@ impl MarkRegion {
         self.copies.store(copies, Ordering::Relaxed);
     }
 
+    /// The block of an object that keeps its place is not evacuated in this marking.
+    pub fn spare(&self, _: &mut WorldStopped<'_>, object: Address) {
+        if self.is_candidate(object) {
+            self.blocks.set(self.blocks.number(object), State::Other);
+        }
+    }
+
     /// Whether what lives in the block of an object of the space is evacuated.
     #[inline(always)]
     pub fn is_candidate(&self, object: Address) -> bool {

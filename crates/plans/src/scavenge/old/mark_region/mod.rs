@@ -44,8 +44,9 @@ impl<F: SlotFormat> OldGeneration<F> for MarkRegion {
         let lines = lines.expect("a heap with this policy has lines");
         lines.hold(world, 0);
         lines.begin_marking(world, &heap.old.region);
-        // What a scavenge has given up left headers that say of young objects that they stay.
-        let emptied = why != NO_ROOM;
+        // What a scavenge has given up left headers that say of young objects that they stay. Around those that keep their
+        // places a scavenge promotes the others.
+        let emptied = why != NO_ROOM && !heap.keeps_young();
         let moves = record.step(Phase::Evacuation, |event| {
             heap.choose_candidates(state, world, (lines, emptied), event)
         });
@@ -136,6 +137,11 @@ impl<F: SlotFormat> Scavenge<F> {
         };
         let copies = decision.copies + evacuation::blocks_for_young(&found, &decision, young);
         lines.evacuate(world, region, decision.level, copies);
+        self.pins.for_each_kept(|object| {
+            if region.contains(object) {
+                lines.spare(world, object);
+            }
+        });
         let bytes = copies * BLOCK_BYTES;
         self.make_old_room(&mut world.allocator(), bytes);
         event.objects = decision.blocks as u64;

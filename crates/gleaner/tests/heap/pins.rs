@@ -1,0 +1,587 @@
+//! Objects that keep their places for a while, and words of native code that keep what they lead to. Under both slot formats
+//! and all policies of the old generation, with the verifier and poison.
+
+use std::cell::UnsafeCell;
+use std::collections::BTreeSet;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gleaner::raw::{Address, Fresh, NewObject, Shape, TypeId, Value, WordRange, WordRangeError};
+use gleaner::{
+    Builder, Elements, Generations, Handle, Heap, Local, Mutator, PinError, Scope, Structure, Type,
+};
+
+use crate::random::Rng;
+use crate::setups::{SETUPS, checked_under};
+
+const MB: usize = 1 << 20;
+const NODE: Structure = Structure {
+    references: 1,
+    bytes: 16,
+};
+
+/// Puts new nodes with the numbers of their places into a table, here and there.
+fn replace(scope: &mut Scope<'_>, table: &Handle, node: Type, places: impl Iterator<Item = usize>) {
+    let table = scope.open(table);
+    for place in places {
+        scope.nested(|scope| {
+            let one = scope.allocate(node).unwrap();
+            scope.write_u64(one, 0, place as u64).unwrap();
+            scope.set(table, place, one).unwrap();
+        });
+    }
+}
+
+/// The objects of a table that are pinned, and where they were when they were.
+struct Kept {
+    table: Handle,
+    places: Vec<Option<NonNull<u8>>>,
+}
+
+impl Kept {
+    fn new(scope: &mut Scope<'_>, heap: &Heap, node: Type, count: usize) -> Kept {
+        let slots = heap.reference_array().unwrap();
+        let table = scope.allocate_references(slots, count as u32).unwrap();
+        let table = scope.handle(table).unwrap();
+        replace(scope, &table, node, 0..count);
+        Kept {
+            table,
+            places: vec![None; count],
+        }
+    }
+
+    fn pin(&mut self, scope: &mut Scope<'_>, index: usize) {
+        let table = scope.open(&self.table);
+        let one = scope.get(table, index);
+        self.places[index] = Some(scope.pin(one).unwrap());
+    }
+
+    fn unpin(&mut self, scope: &mut Scope<'_>, index: usize) {
+        let table = scope.open(&self.table);
+        let one = scope.get(table, index);
+        scope.unpin(one).unwrap();
+        self.places[index] = None;
+    }
+
+    fn check(&self, scope: &mut Scope<'_>) {
+        let table = scope.open(&self.table);
+        for (index, &place) in self.places.iter().enumerate() {
+            scope.nested(|scope| {
+                let one = scope.get(table, index);
+                assert_eq!(scope.read_u64(one, 0), index as u64);
+                if let Some(place) = place {
+                    assert_eq!(scope.pin(one), Ok(place), "{index}");
+                    scope.unpin(one).unwrap();
+                }
+            });
+        }
+    }
+}
+
+fn in_each_setup(limit: usize, more: impl Fn(Builder) -> Builder, body: impl Fn(&Heap)) {
+    for setup in SETUPS {
+        let heap = more(checked_under(setup, limit)).build().unwrap();
+        body(&heap);
+    }
+}
+
+/// Objects are pinned and unpinned at random, in eden, in survivor spaces and when they are old, while others are replaced.
+fn keep_at_random(heap: &Heap, count: usize, steps: usize, seed: u64) {
+    let node = heap.structure(NODE).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let mut random = Rng::new(seed);
+    let mut kept = mutator.scope(|scope| Kept::new(scope, heap, node, count));
+    for step in 0..steps {
+        mutator.scope(|scope| {
+            for _ in 0..count / 8 {
+                let index = random.below(count);
+                match kept.places[index] {
+                    Some(_) if random.below(2) == 0 => kept.unpin(scope, index),
+                    Some(_) => {}
+                    None if random.below(4) == 0 => kept.pin(scope, index),
+                    None => replace(scope, &kept.table, node, [index].into_iter()),
+                }
+            }
+            match step % 7 {
+                3 => scope.collect(true),
+                5 => {}
+                _ => scope.collect(false),
+            }
+            kept.check(scope);
+        });
+    }
+    mutator.scope(|scope| {
+        for index in 0..count {
+            if kept.places[index].is_some() {
+                kept.unpin(scope, index);
+            }
+        }
+        scope.collect(true);
+        scope.collect(true);
+        kept.check(scope);
+    });
+}
+
+#[test]
+fn pinned_objects_keep_their_places_wherever_they_lie() {
+    in_each_setup(
+        8 * MB,
+        |heap| heap,
+        |heap| keep_at_random(heap, 2000, 40, 3),
+    );
+}
+
+#[test]
+fn pinned_objects_keep_their_places_under_stress() {
+    in_each_setup(
+        4 * MB,
+        |heap| heap.stress(3).workers(3),
+        |heap| keep_at_random(heap, 60, 25, 5),
+    );
+}
+
+#[test]
+fn pinned_objects_keep_their_places_where_everything_is_collected_each_time() {
+    in_each_setup(
+        4 * MB,
+        |heap| heap.generations(Generations::Never),
+        |heap| keep_at_random(heap, 1000, 20, 7),
+    );
+}
+
+/// Eden is filled around what is pinned there, many times, also with objects that are larger than most gaps.
+#[test]
+fn others_are_allocated_around_a_pinned_object() {
+    in_each_setup(
+        4 * MB,
+        |heap| {
+            heap.young(MB)
+                .resize(false)
+                .generations(Generations::Always)
+        },
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let bytes = heap.array(Elements::Bytes).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let mut kept = mutator.scope(|scope| Kept::new(scope, heap, node, 3000));
+            mutator.scope(|scope| {
+                (0..3000)
+                    .step_by(50)
+                    .for_each(|index| kept.pin(scope, index))
+            });
+            let before = mutator.totals();
+            for round in 0..4000 {
+                mutator.scope(|scope| {
+                    let long = if round % 3 == 0 { 9000 } else { 1500 };
+                    let array = scope.allocate_array(bytes, long).unwrap();
+                    let mut read = vec![1u8; long as usize];
+                    scope.read_elements(array, 0, &mut read);
+                    assert!(read.iter().all(|&byte| byte == 0), "fresh is zero (I2)");
+                    scope.fill_numbers(array, 0, long as usize, 7u8).unwrap();
+                    if round % 500 == 0 {
+                        kept.check(scope);
+                    }
+                });
+            }
+            let scavenges = mutator.totals().scavenges - before.scavenges;
+            assert!((10..200).contains(&scavenges), "{scavenges} scavenges");
+        },
+    );
+}
+
+/// A pin keeps the place and not the life; what lies there next is another object, and not pinned.
+#[test]
+fn a_pinned_object_dies_as_others_do() {
+    in_each_setup(
+        4 * MB,
+        |heap| heap,
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            for everything in [false, true] {
+                let weak = mutator.scope(|scope| {
+                    let one = scope.allocate(node).unwrap();
+                    if everything {
+                        scope.collect(true);
+                    }
+                    scope.pin(one).unwrap();
+                    scope.pin(one).unwrap();
+                    scope.weak(one).unwrap()
+                });
+                mutator.collect(everything);
+                mutator.scope(|scope| {
+                    let gone = scope.upgrade(&weak);
+                    assert!(scope.is_null(gone));
+                    let next = scope.allocate(node).unwrap();
+                    assert_eq!(scope.unpin(next), Err(PinError::NotPinned));
+                });
+            }
+        },
+    );
+}
+
+#[test]
+fn what_cannot_be_pinned_is_refused() {
+    let (heap, other) = (heap_of(MB), heap_of(MB));
+    let types = [&heap, &other].map(|heap| heap.structure(NODE).unwrap());
+    let mut mutator = heap.attach().unwrap();
+    let foreign = other.attach().unwrap().scope(|scope| {
+        let one = scope.allocate(types[1]).unwrap();
+        scope.pin(one).unwrap()
+    });
+    let on_stack = 0u64;
+    for (value, why) in [
+        (Value::NULL, PinError::NoObject),
+        (Value::immediate(41), PinError::NoObject),
+        (
+            Value::reference(Address::of(foreign.as_ptr())),
+            PinError::Foreign,
+        ),
+        (
+            Value::reference(Address::of(&raw const on_stack)),
+            PinError::Foreign,
+        ),
+    ] {
+        // SAFETY: no object of this heap is meant.
+        unsafe {
+            assert_eq!(mutator.pin_raw(value), Err(why));
+            assert_eq!(mutator.unpin_raw(value), Err(why));
+        }
+    }
+    mutator.scope(|scope| {
+        let nothing = scope.null();
+        assert_eq!(scope.pin(nothing), Err(PinError::NoObject));
+        let one = scope.allocate(types[0]).unwrap();
+        assert_eq!(scope.unpin(one), Err(PinError::NotPinned));
+    });
+    let guarded = Heap::builder().limit(4 * MB).quarantine(2).build().unwrap();
+    let node = guarded.structure(NODE).unwrap();
+    let mut mutator = guarded.attach().unwrap();
+    mutator.scope(|scope| {
+        let one = scope.allocate(node).unwrap();
+        assert_eq!(scope.pin(one), Err(PinError::Quarantine));
+    });
+    let words = [0u64; 2];
+    // SAFETY: the range is refused.
+    let refused = unsafe { mutator.add_words(range_of(&words)) };
+    assert_eq!(refused, Err(WordRangeError::Quarantine));
+}
+
+fn heap_of(limit: usize) -> Heap {
+    Heap::builder()
+        .limit(limit)
+        .ignore_environment()
+        .build()
+        .unwrap()
+}
+
+fn range_of(words: &[u64]) -> WordRange {
+    WordRange {
+        start: Address::of(words.as_ptr()),
+        words: words.len(),
+        lowest: Address::NULL,
+    }
+}
+
+/// Threads pin and unpin what they share while others collect.
+#[test]
+fn pins_come_from_many_threads() {
+    in_each_setup(
+        8 * MB,
+        |heap| heap.workers(2),
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let kept = mutator.scope(|scope| Kept::new(scope, heap, node, 64));
+            let ends = AtomicBool::new(false);
+            std::thread::scope(|threads| {
+                for seed in 0..3 {
+                    let (table, ends) = (&kept.table, &ends);
+                    threads.spawn(move || {
+                        let mut random = Rng::new(seed);
+                        let mut mutator = heap.attach().unwrap();
+                        while !ends.load(Ordering::Relaxed) {
+                            mutator.scope(|scope| {
+                                let table = scope.open(table);
+                                let one = scope.get(table, random.below(64));
+                                let place = scope.pin(one).unwrap();
+                                for _ in 0..20 {
+                                    let garbage = scope.allocate(node).unwrap();
+                                    scope.write_u64(garbage, 0, 1).unwrap();
+                                }
+                                scope.poll();
+                                assert!(scope.read_u64(one, 0) < 64);
+                                assert_eq!(scope.pin(one), Ok(place));
+                                scope.unpin(one).unwrap();
+                                scope.unpin(one).unwrap();
+                            });
+                        }
+                    });
+                }
+                for round in 0..30 {
+                    mutator.collect(round % 3 == 0);
+                }
+                ends.store(true, Ordering::Relaxed);
+                mutator.blocking(|| {});
+            });
+        },
+    );
+}
+
+/// Words that a test changes while the collector reads them.
+struct Words(Box<[UnsafeCell<u64>]>);
+
+impl Words {
+    fn new(count: usize) -> Words {
+        Words((0..count).map(|_| UnsafeCell::new(0)).collect())
+    }
+
+    fn set(&self, index: usize, word: usize) {
+        // SAFETY: the words are this test's, and the collector reads them in stops alone.
+        unsafe { *self.0[index].get() = word as u64 };
+    }
+
+    fn register(&self, mutator: &mut Mutator) {
+        let range = WordRange {
+            start: self.start(),
+            words: self.0.len(),
+            lowest: Address::NULL,
+        };
+        // SAFETY: the words live until the tests unregister them, or their heaps end.
+        unsafe { mutator.add_words(range) }.unwrap();
+    }
+
+    fn start(&self) -> Address {
+        Address::of(self.0[0].get())
+    }
+}
+
+/// A type of objects of 32 bytes: header, slot, number, another.
+fn raw_type(heap: &Heap) -> TypeId {
+    let shape = Shape::Structure {
+        bytes: 32,
+        references: &[8],
+    };
+    heap.register_raw(shape).unwrap()
+}
+
+fn raw_node(mutator: &mut Mutator, of: TypeId, number: u64) -> Address {
+    // SAFETY: nothing is held but by words, and the object has room for its number.
+    unsafe {
+        let new = NewObject::structure(of, 32);
+        let object = mutator.allocate_raw(new, Fresh::Zeroed).unwrap();
+        object.add(16).ptr::<u64>().write(number);
+        object
+    }
+}
+
+/// The numbers of all objects of a type that a walk finds.
+fn numbers(mutator: &mut Mutator, of: TypeId) -> BTreeSet<u64> {
+    let mut all = BTreeSet::new();
+    mutator.walk(&mut |found| {
+        if found.header.type_id() == of {
+            // SAFETY: an object of the type lies there.
+            all.insert(unsafe { found.object.add(16).ptr::<u64>().read() });
+        }
+    });
+    all
+}
+
+#[test]
+fn words_keep_what_they_point_into_and_nothing_else() {
+    in_each_setup(
+        8 * MB,
+        |heap| heap.workers(3),
+        |heap| {
+            let of = raw_type(heap);
+            let mut mutator = heap.attach().unwrap();
+            let words = Words::new(8);
+            words.register(&mut mutator);
+            let other = heap_of(MB);
+            let foreign = raw_node(&mut other.attach().unwrap(), raw_type(&other), 1);
+            let nodes: Vec<Address> = (0..100)
+                .map(|number| raw_node(&mut mutator, of, number))
+                .collect();
+            assert!(nodes.windows(2).all(|pair| pair[1] == pair[0].add(32)));
+            words.set(0, nodes[10].word());
+            words.set(1, nodes[20].add(31).word());
+            words.set(2, nodes[30].add(32).word());
+            words.set(3, nodes[99].add(32).word());
+            words.set(4, foreign.word());
+            words.set(5, usize::MAX);
+            words.set(6, nodes[20].add(13).word());
+            words.set(7, Address::of(&raw const words).word());
+            let expected = BTreeSet::from([10, 20, 31]);
+            for everything in [false, true, false, true] {
+                mutator.collect(everything);
+                assert_eq!(numbers(&mut mutator, of), expected);
+                for number in [10, 20, 31] {
+                    // SAFETY: the object is kept, with its number.
+                    let found = unsafe { nodes[number].add(16).ptr::<u64>().read() };
+                    assert_eq!(found, number as u64);
+                }
+            }
+            words.set(1, 0);
+            words.set(6, 0);
+            mutator.collect(true);
+            assert_eq!(numbers(&mut mutator, of), BTreeSet::from([10, 31]));
+            mutator.remove_words(words.start()).unwrap();
+            mutator.collect(true);
+            assert_eq!(numbers(&mut mutator, of), BTreeSet::new());
+        },
+    );
+}
+
+/// Objects grow old, and all but a few die: words to where the others were keep nothing. A word to an object keeps what that
+/// refers to, which moves.
+#[test]
+fn words_do_not_hit_free_cells() {
+    in_each_setup(
+        16 * MB,
+        |heap| heap.workers(2),
+        |heap| {
+            const COUNT: usize = 20_000;
+            let of = raw_type(heap);
+            let mut mutator = heap.attach().unwrap();
+            let words = Words::new(COUNT);
+            words.register(&mut mutator);
+            let node = heap.structure(NODE).unwrap();
+            // They grow old behind a table, and their addresses are words when nothing refers to them any more.
+            let mut kept = mutator.scope(|scope| Kept::new(scope, heap, node, COUNT));
+            mutator.collect(true);
+            mutator.collect(true);
+            mutator.scope(|scope| {
+                for index in 0..COUNT {
+                    kept.pin(scope, index);
+                    let place = kept.places[index].unwrap();
+                    kept.unpin(scope, index);
+                    words.set(index, place.as_ptr() as usize + 8);
+                }
+                let table = scope.open(&kept.table);
+                let nothing = scope.null();
+                (0..COUNT).for_each(|index| scope.set(table, index, nothing).unwrap());
+            });
+            for index in (0..COUNT).filter(|index| index % 100 != 0) {
+                words.set(index, 0);
+            }
+            let count = |mutator: &mut Mutator| {
+                let mut found = 0;
+                mutator.walk(&mut |object| found += usize::from(object.bytes <= 32));
+                found
+            };
+            mutator.collect(true);
+            assert_eq!(count(&mut mutator), COUNT / 100);
+            for index in 0..COUNT {
+                words.set(index, 0);
+            }
+            mutator.collect(true);
+            assert_eq!(count(&mut mutator), 0);
+            let young = raw_node(&mut mutator, of, 5);
+            words.set(0, young.word());
+            mutator.collect(false);
+            let referent = raw_node(&mut mutator, of, 6);
+            // SAFETY: both are objects of the heap, of which one is kept.
+            unsafe { mutator.store_raw(young, 8, Value::reference(referent)) };
+            mutator.collect(false);
+            // SAFETY: the object is kept.
+            let moved = unsafe { mutator.load_raw(young, 8) }.as_object().unwrap();
+            assert_ne!(moved, referent);
+            assert_eq!(numbers(&mut mutator, of), BTreeSet::from([5, 6]));
+        },
+    );
+}
+
+/// Only words from the published one on count, and a large object is found by a word into its middle.
+#[test]
+fn words_below_the_lowest_one_do_not_count() {
+    in_each_setup(
+        8 * MB,
+        |heap| heap,
+        |heap| {
+            let of = raw_type(heap);
+            let bytes = heap.array(Elements::Bytes).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let (words, lowest) = (Words::new(16), Words::new(1));
+            let range = WordRange {
+                start: words.start(),
+                words: 16,
+                lowest: lowest.start(),
+            };
+            // SAFETY: both live until the range is removed.
+            unsafe { mutator.add_words(range) }.unwrap();
+            let below = raw_node(&mut mutator, of, 1);
+            let above = raw_node(&mut mutator, of, 2);
+            words.set(3, below.word());
+            words.set(4, above.add(8).word());
+            lowest.set(0, words.start().add(4 * 8).word());
+            let (place, weak) = mutator.scope(|scope| {
+                let large = scope.allocate_array(bytes, 100_000).unwrap();
+                (scope.pin(large).unwrap(), scope.weak(large).unwrap())
+            });
+            words.set(5, place.as_ptr() as usize + 60_000);
+            mutator.collect(true);
+            assert_eq!(numbers(&mut mutator, of), BTreeSet::from([2]));
+            let is_there = |mutator: &mut Mutator| {
+                mutator.scope(|scope| {
+                    let large = scope.upgrade(&weak);
+                    !scope.is_null(large)
+                })
+            };
+            assert!(is_there(&mut mutator));
+            lowest.set(0, words.start().add(6 * 8).word());
+            mutator.collect(true);
+            assert_eq!(numbers(&mut mutator, of), BTreeSet::new());
+            assert!(!is_there(&mut mutator));
+            mutator.remove_words(words.start()).unwrap();
+        },
+    );
+}
+
+/// Where nothing can slide since something is pinned, what finds no room stays young, and the heap goes on.
+#[test]
+fn a_full_heap_with_pins_goes_on() {
+    in_each_setup(
+        2 * MB,
+        |heap| heap,
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let slots = heap.reference_array().unwrap();
+            mutator.scope(|scope| {
+                let table = scope.allocate_references(slots, 1000).unwrap();
+                let first = scope.allocate(node).unwrap();
+                let place = scope.pin(first).unwrap();
+                let chain: Local<'_> = scope.null();
+                let mut length = 0;
+                while fill(scope, chain, node, length) {
+                    length += 1;
+                }
+                assert!(length > 20_000, "{length}");
+                assert_eq!(scope.pin(first), Ok(place));
+                let nothing = scope.null();
+                scope.assign(chain, nothing);
+                for index in 0..1000 {
+                    scope.nested(|scope| {
+                        let one = scope.allocate(node).unwrap();
+                        scope.set(table, index, one).unwrap();
+                    });
+                }
+                assert_eq!(scope.pin(first), Ok(place));
+                scope.collect(true);
+            });
+        },
+    );
+}
+
+/// Makes a chain longer by a node with a number; whether there was room.
+fn fill(scope: &mut Scope<'_>, chain: Local<'_>, node: Type, number: u64) -> bool {
+    scope.nested(|scope| {
+        let Ok(one) = scope.allocate(node) else {
+            return false;
+        };
+        scope.write_u64(one, 0, number).unwrap();
+        scope.set(one, 0, chain).unwrap();
+        scope.assign(chain, one);
+        true
+    })
+}
