@@ -295,7 +295,7 @@ fn pins_come_from_many_threads() {
             let kept = mutator.scope(|scope| Kept::new(scope, heap, node, 64));
             let ends = AtomicBool::new(false);
             std::thread::scope(|threads| {
-                for seed in 0..3 {
+                let pinning = [0, 1, 2].map(|seed| {
                     let (table, ends) = (&kept.table, &ends);
                     threads.spawn(move || {
                         let mut random = Rng::new(seed);
@@ -316,13 +316,17 @@ fn pins_come_from_many_threads() {
                                 scope.unpin(one).unwrap();
                             });
                         }
-                    });
-                }
+                    })
+                });
                 for round in 0..30 {
                     mutator.collect(round % 3 == 0);
                 }
                 ends.store(true, Ordering::Relaxed);
-                mutator.blocking(|| {});
+                mutator.blocking(|| {
+                    for thread in pinning {
+                        thread.join().unwrap();
+                    }
+                });
             });
         },
     );

@@ -194,6 +194,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.retire_tlabs(state, world);
         self.retire_arraylets(state, world);
         self.count_fresh(state, world);
+        self.gaps.clear(world);
         self.resolve_pins(world);
         self.check_before(state, world);
         let mut tops = [Address::NULL; MOST_REGIONS];
@@ -438,7 +439,7 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         state.totals.scavenges += 1;
         if !complete {
-            self.forget_stayed();
+            self.forget_stayed(world);
             return Some(NO_ROOM);
         }
         let tops = self.settle_stayed(world, to);

@@ -85,7 +85,10 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Behind a scavenge that was given up: what it left is looked at again.
-    pub(in crate::scavenge) fn forget_stayed(&self) {
+    pub(in crate::scavenge) fn forget_stayed(&self, _: &mut WorldStopped<'_>) {
+        if !self.pins.keeps() {
+            return;
+        }
         for region in self.nursery.regions().iter() {
             let end = region.space.end().align_up(WORD_BYTES);
             self.bits().clear_starts(region.space.start(), end);
@@ -100,7 +103,6 @@ impl<F: SlotFormat> Scavenge<F> {
         world: &mut WorldStopped<'_>,
         to: Option<Kind>,
     ) -> Option<Tops> {
-        self.gaps.clear(world);
         if !self.pins.keeps() {
             return None;
         }
