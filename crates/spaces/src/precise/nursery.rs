@@ -10,8 +10,10 @@
 //! - Each fragment has a range that never changes, and a size that may be less. Under quarantine the range has room for
 //!   several of the largest size, the turns, and an empty fragment goes from one to the next, so that where it was is
 //!   used again late.
-//! - When a scavenge begins, the to-space is empty.
-//! - After a full collection eden, and if that is full the survivor spaces, hold what found no room in the old space.
+//! - When a scavenge begins, the to-space is empty, or holds objects that have kept their places: then it copies nothing
+//!   there, and promotes everything.
+//! - After a full collection eden, and if that is full the survivor spaces, hold what found no room in the old space; any
+//!   of them may hold what keeps its place.
 //!
 //! Mutators take pieces of eden; all else happens in a stopped world.
 

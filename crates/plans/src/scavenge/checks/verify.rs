@@ -10,7 +10,8 @@
 //! At the edges inside a collection the same holds of the objects that there are:
 //! - when it begins, when it is over, and after sliding, those that every space holds from start to top;
 //! - after copying, those outside of eden and the from-space: so all that was reached lies in the to-space, an old
-//!   space or the large space, and no reference leads back; after promoting in place, those outside of the nursery;
+//!   space or the large space, and no reference leads back; after promoting in place, those outside of the nursery. While
+//!   objects of the nursery keep their places these two edges are left out, and the last one finds the same;
 //! - after marking, those that are marked: nothing that can be reached was left out (I3).
 //!
 //! The leader runs it, in the collector's own memory, without a lock. A violation stops the process with the edge,

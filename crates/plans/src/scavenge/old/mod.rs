@@ -13,7 +13,9 @@
 //! - a slot of an old object that refers to a young one lies on a dirty card (I5);
 //! - each phase is an event, and the invariants were verified behind those that move or promote.
 //!
-//! Where it finds no room, everything is slid together after it. The deciders of sizes ask [`OldGeneration::slides`].
+//! Where it finds no room, everything is slid together after it, unless something keeps its place ([`pins`](super::pins)).
+//! Then nothing slides, this policy is mark-sweep instead of mark-compact, and what found no room stays young. The deciders
+//! of sizes ask [`OldGeneration::slides`].
 
 mod generation;
 mod mark_compact;

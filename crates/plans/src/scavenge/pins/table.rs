@@ -79,7 +79,7 @@ impl Table {
 
 impl Pins {
     /// Nothing is pinned.
-    pub fn new() -> Pins {
+    pub(in crate::scavenge) fn new() -> Pins {
         Pins {
             lock: RawLock::new(),
             table: UnsafeCell::new(Table::default()),
