@@ -3,9 +3,11 @@
  * a buffer that a system call fills while others collect, and a native stack
  * whose words keep what they point into.
  */
+#include "child.h"
 #include "stage.h"
 
 #include <setjmp.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static void allocate_garbage(struct stage *s)
@@ -121,6 +123,76 @@ static void words_of_a_native_stack_keep_objects(bool compressed)
     tear_down(&s);
 }
 
+/* Where malloc has no memory until a pin is refused; then everything goes on. The
+   places of what was pinned before, and of what is pinned later, are kept. */
+static void pin_without_memory(const void *of)
+{
+    enum { MOST = 1000 };
+    struct stage *s = (struct stage *)(uintptr_t)of;
+    void *places[MOST], *table;
+    gleaner_value value;
+    struct rlimit before, none;
+    char message[200] = "";
+    void *volatile taken;
+    size_t bytes;
+    int count = 0, i;
+
+    GLEANER_FRAME(s->m, frame, 1);
+    table = gleaner_allocate_array(s->m, s->list, MOST, s->m->slot_bytes);
+    frame.values[0] = gleaner_reference(table);
+    for (i = 0; i < MOST; i++) {
+        value = new_node(s, (uint64_t)i);
+        gleaner_store_element(s->m, gleaner_object(frame.values[0]),
+                              (uint32_t)i, value);
+    }
+    if (getrlimit(RLIMIT_DATA, &before) != 0)
+        _exit(1);
+    none = before;
+    none.rlim_cur = 1; /* 0 would be no limit */
+    if (setrlimit(RLIMIT_DATA, &none) != 0)
+        _exit(2);
+    for (bytes = 4096; bytes >= 16; bytes /= 2)
+        while ((taken = malloc(bytes)) != NULL)
+            ;
+    for (i = 0; i < MOST; i++) {
+        value = gleaner_load_element(s->m, gleaner_object(frame.values[0]),
+                                     (uint32_t)i);
+        if (!gleaner_pin(s->m, value, message, sizeof message))
+            break;
+        places[count++] = gleaner_object(value);
+    }
+    if (setrlimit(RLIMIT_DATA, &before) != 0 || count == MOST
+        || strstr(message, "no memory for another pin") == NULL)
+        _exit(3);
+    if (!gleaner_pin(s->m, value, NULL, 0))
+        _exit(4);
+    places[count++] = gleaner_object(value);
+    for (i = 0; i < 4; i++)
+        gleaner_collect(s->m, i % 2 == 0);
+    for (i = 0; i < count; i++) {
+        value = gleaner_load_element(s->m, gleaner_object(frame.values[0]),
+                                     (uint32_t)i);
+        if (gleaner_object(value) != places[i]
+            || !gleaner_unpin(s->m, value, NULL, 0)
+            || gleaner_unpin(s->m, value, NULL, 0))
+            _exit(5);
+    }
+    GLEANER_LEAVE(s->m, frame);
+    gleaner_detach(s->m);
+    _exit(gleaner_heap_free(s->heap) ? 0 : 6);
+}
+
+static void a_pin_without_memory_is_refused(bool compressed)
+{
+    struct stage s = set_up(compressed, 2 << 20);
+    char said[8192];
+    int status = said_by_child(pin_without_memory, &s, said, sizeof said);
+
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(said[0] == 0);
+    tear_down(&s);
+}
+
 int main(void)
 {
     static const struct stage_case cases[] = {
@@ -129,6 +201,7 @@ int main(void)
         { "what is no object is not pinned", what_is_no_object_is_not_pinned },
         { "words of a native stack keep objects",
           words_of_a_native_stack_keep_objects },
+        { "a pin without memory is refused", a_pin_without_memory_is_refused },
     };
 
     return run_cases(cases, sizeof cases / sizeof *cases);

@@ -106,7 +106,8 @@ bool gleaner_unpin(gleaner_mutator *mutator, gleaner_value value, char *message,
 
    If `lowest` is not NULL, it leads to a pointer that says in each collection
    which word is the lowest that counts, as a saved stack pointer does. Everything
-   below it is left alone. Save the registers, as by setjmp, before you set it.
+   below it is left alone. Save the registers above it before you set it:
+   __builtin_unwind_init() of gcc and clang does. The setjmp of glibc scrambles rbp.
 
    The words, and that pointer, can be read at every allocation and poll of any
    mutator. The answer is false, with the reason in `message` (unless that is NULL),

@@ -97,6 +97,56 @@ fn a_promotion_that_fails_ends_in_a_full_collection() {
     }
 }
 
+/// What is pinned stays where it is, in the scavenge that is given up and in the collection of everything behind it.
+#[test]
+fn a_promotion_that_fails_leaves_pinned_objects_in_their_places() {
+    const COUNT: usize = 2000;
+    let _turn = turn();
+    for setup in SETUPS {
+        for (workers, visit) in [1, 3]
+            .into_iter()
+            .flat_map(|of| [1, 2, 40, 900].map(|at| (of, at)))
+        {
+            let builder = builder(setup).workers(workers).tenure(0);
+            let heap = builder.build().unwrap();
+            let node = heap.structure(Structure {
+                references: 1,
+                bytes: 8,
+            });
+            let (node, slots) = (node.unwrap(), heap.reference_array().unwrap());
+            heap.attach().unwrap().scope(|scope| {
+                let table = scope.allocate_references(slots, COUNT as u32).unwrap();
+                let mut places = Vec::new();
+                for number in 0..COUNT {
+                    scope.nested(|scope| {
+                        let one = scope.allocate(node).unwrap();
+                        scope.write_u64(one, 0, number as u64).unwrap();
+                        scope.set(table, number, one).unwrap();
+                        let is_pinned = number.is_multiple_of(7);
+                        places.push(is_pinned.then(|| scope.pin(one).unwrap()));
+                    });
+                }
+                faults::arm(FaultPoint::Promotion, visit);
+                scope.collect(false);
+                assert_eq!(faults::left(FaultPoint::Promotion), 0, "visit {visit}");
+                for everything in [false, true] {
+                    for (number, &place) in places.iter().enumerate() {
+                        scope.nested(|scope| {
+                            let one = scope.get(table, number);
+                            assert_eq!(scope.read_u64(one, 0), number as u64);
+                            if let Some(place) = place {
+                                assert_eq!(scope.pin(one), Ok(place), "{number}");
+                                scope.unpin(one).unwrap();
+                            }
+                        });
+                    }
+                    scope.collect(everything);
+                }
+            });
+        }
+    }
+}
+
 /// What such a scavenge had copied is overwritten like all that is freed.
 #[test]
 fn copies_of_a_scavenge_that_is_given_up_are_poisoned() {

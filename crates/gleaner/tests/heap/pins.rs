@@ -1,5 +1,6 @@
 //! Objects that keep their places for a while, and words of native code that keep what they lead to. Under both slot formats
-//! and all policies of the old generation, with the verifier and poison.
+//! and all policies of the old generation, with the verifier and poison. Tests that know where objects lie, or when they move,
+//! do not heed the environment.
 
 use std::cell::UnsafeCell;
 use std::collections::BTreeSet;
@@ -158,6 +159,7 @@ fn others_are_allocated_around_a_pinned_object() {
             heap.young(MB)
                 .resize(false)
                 .generations(Generations::Always)
+                .ignore_environment()
         },
         |heap| {
             let node = heap.structure(NODE).unwrap();
@@ -216,6 +218,39 @@ fn a_pinned_object_dies_as_others_do() {
                     assert_eq!(scope.unpin(next), Err(PinError::NotPinned));
                 });
             }
+        },
+    );
+}
+
+/// A survivor space in which something was pinned is emptied when nothing is any more.
+#[test]
+fn what_is_pinned_no_more_moves_again() {
+    in_each_setup(
+        4 * MB,
+        |heap| {
+            heap.tenure(15)
+                .generations(Generations::Always)
+                .ignore_environment()
+        },
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let one = scope.allocate(node).unwrap();
+                for scavenges in [1, 2, 0] {
+                    (0..scavenges).for_each(|_| scope.collect(false));
+                    let place = scope.pin(one).unwrap();
+                    scope.collect(false);
+                    assert_eq!(scope.pin(one), Ok(place));
+                    scope.unpin(one).unwrap();
+                    scope.unpin(one).unwrap();
+                    scope.collect(false);
+                    assert_ne!(scope.pin(one), Ok(place));
+                    scope.unpin(one).unwrap();
+                    let fresh = scope.allocate(node).unwrap();
+                    scope.assign(one, fresh);
+                }
+            });
         },
     );
 }
@@ -395,7 +430,7 @@ fn numbers(mutator: &mut Mutator, of: TypeId) -> BTreeSet<u64> {
 fn words_keep_what_they_point_into_and_nothing_else() {
     in_each_setup(
         8 * MB,
-        |heap| heap.workers(3),
+        |heap| heap.workers(3).ignore_environment(),
         |heap| {
             let of = raw_type(heap);
             let mut mutator = heap.attach().unwrap();
@@ -442,7 +477,7 @@ fn words_keep_what_they_point_into_and_nothing_else() {
 fn words_do_not_hit_free_cells() {
     in_each_setup(
         16 * MB,
-        |heap| heap.workers(2),
+        |heap| heap.workers(2).ignore_environment(),
         |heap| {
             const COUNT: usize = 20_000;
             let of = raw_type(heap);
@@ -500,7 +535,7 @@ fn words_do_not_hit_free_cells() {
 fn words_below_the_lowest_one_do_not_count() {
     in_each_setup(
         8 * MB,
-        |heap| heap,
+        |heap| heap.ignore_environment(),
         |heap| {
             let of = raw_type(heap);
             let bytes = heap.array(Elements::Bytes).unwrap();
@@ -575,6 +610,108 @@ fn a_full_heap_with_pins_goes_on() {
             });
         },
     );
+}
+
+/// Where all that lives is pinned and fills the heap, an allocation fails, and nothing else; and it succeeds when half of it
+/// has died.
+#[test]
+fn a_heap_full_of_pinned_objects_is_out_of_memory() {
+    in_each_setup(
+        2 * MB,
+        |heap| heap.ignore_environment(),
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let chain: Local<'_> = scope.null();
+                let mut places = Vec::new();
+                while fill(scope, chain, node, places.len() as u64) {
+                    places.push(scope.pin(chain).unwrap());
+                }
+                let most = places.len();
+                assert!(most > 10_000, "{most}");
+                let one = scope.null();
+                scope.assign(one, chain);
+                for (number, &place) in places.iter().enumerate().rev() {
+                    assert_eq!(scope.read_u64(one, 0), number as u64);
+                    assert_eq!(scope.pin(one), Ok(place));
+                    scope.load(one, 0, one);
+                }
+                assert!(scope.is_null(one));
+                (0..most / 2).for_each(|_| scope.load(chain, 0, chain));
+                let after: u64 = (0..most as u64 / 4)
+                    .map(|number| u64::from(fill(scope, one, node, number)))
+                    .sum();
+                assert_eq!(after, most as u64 / 4);
+            });
+        },
+    );
+}
+
+/// A lower limit, and memory that is given back, respect what is pinned.
+#[test]
+fn a_limit_under_which_a_pinned_object_does_not_fit_is_refused() {
+    in_each_setup(
+        16 * MB,
+        |heap| heap,
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let mut kept = Kept::new(scope, heap, node, 100_000);
+                scope.collect(true);
+                let table = scope.open(&kept.table);
+                kept.pin(scope, 99_999);
+                let nothing = scope.null();
+                for index in 0..99_999 {
+                    scope.set(table, index, nothing).unwrap();
+                }
+                scope.trim();
+                let place = kept.places[99_999].unwrap();
+                let last = scope.get(table, 99_999);
+                assert_eq!(scope.pin(last), Ok(place));
+                let low = scope.set_limit(2 * MB);
+                assert_eq!(scope.pin(last), Ok(place), "{low:?}");
+                (0..3).for_each(|_| scope.unpin(last).unwrap());
+                assert_eq!(scope.set_limit(2 * MB), Ok(()));
+                assert_eq!(scope.read_u64(last, 0), 99_999);
+            });
+        },
+    );
+}
+
+/// Where scavenges were left out since full collections, which slid everything together, cost less, they come back while
+/// something is pinned.
+#[test]
+fn scavenges_come_back_while_nothing_slides() {
+    const LIVE: usize = 20_000;
+    for references in crate::setups::FORMATS {
+        let heap = checked_under((references, gleaner::OldPolicy::MarkCompact), 3 * MB);
+        let heap = heap.generations(Generations::Auto).ignore_environment();
+        let heap = heap.build().unwrap();
+        let node = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let mut random = Rng::new(11);
+        let mut kept = mutator.scope(|scope| Kept::new(scope, &heap, node, LIVE));
+        for _ in 0..LIVE * 60 {
+            let index = random.below(LIVE);
+            mutator.scope(|scope| replace(scope, &kept.table, node, [index].into_iter()));
+        }
+        mutator.scope(|scope| kept.pin(scope, 7));
+        mutator.collect(true);
+        let before = mutator.totals();
+        for number in 0..LIVE * 60 {
+            let index = 10 + number % 10;
+            mutator.scope(|scope| replace(scope, &kept.table, node, [index].into_iter()));
+        }
+        let after = mutator.totals();
+        let (full, scavenges) = (
+            after.full_collections - before.full_collections,
+            after.scavenges - before.scavenges,
+        );
+        assert!(scavenges > 2 * full, "{full} full, {scavenges} scavenges");
+        mutator.scope(|scope| kept.check(scope));
+    }
 }
 
 /// Makes a chain longer by a node with a number; whether there was room.

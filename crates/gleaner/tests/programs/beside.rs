@@ -77,11 +77,13 @@ impl<S: Source> Program<S> {
         }
     }
 
-    /// What the roots and the handles reach.
+    /// What the roots, the handles and words reach.
     fn alive(&self) -> Objects {
         let handles = self.beside.handles.iter().map(|(held, _)| *held);
+        let roots = self.roots.iter().copied().chain(handles);
         let mut found = Objects::default();
-        self.reach(self.roots.iter().copied().chain(handles), &mut found);
+        let kept = self.places.held().map(|(held, _)| held);
+        self.reach(roots.chain(kept), &mut found);
         found
     }
 

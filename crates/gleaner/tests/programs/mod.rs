@@ -12,7 +12,9 @@ mod arrays;
 mod beside;
 #[path = "../harness/bits.rs"]
 mod bits;
+mod did;
 mod globals;
+mod places;
 mod regions;
 mod shaped;
 mod shapes;
@@ -23,10 +25,11 @@ use std::collections::HashMap;
 use super::random::Rng;
 use arrays::{Cuts, Numbers};
 use beside::Beside;
+pub use did::Did;
 use gleaner::raw::Value;
 use gleaner::{Elements, Handle, Heap, Local, Mutator, OutOfMemory, Scope, Structure};
-pub use regions::Way;
-use shapes::{Form, KINDS, Shapes};
+use places::Places;
+use shapes::{Form, Shapes};
 
 /// What a slot holds, as the oracle sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -57,91 +60,6 @@ impl Known {
             Known::Node { slots, .. } | Known::List(slots) | Known::Shaped(_, slots) => slots,
             Known::Bytes(..) | Known::Numbers(_) => &[],
         }
-    }
-}
-
-/// What programs did with shaped objects, with arrays, and in blocking regions.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Did {
-    /// Allocated one of this kind.
-    Allocate(usize),
-    /// Allocated one with pages of its own.
-    Large,
-    /// Allocated one that never moves.
-    Pinned,
-    /// Allocated one of which nothing was zeroed.
-    Unwritten,
-    /// Stored into one of this kind what is no null.
-    Store(usize),
-    /// Loaded from one of this kind what is no null.
-    Load(usize),
-    /// Copied slots of one to another.
-    CopySlots,
-    /// Copied elements of an array by the raw layer.
-    CopyElements,
-    /// Allocated an array of numbers that does not lie in one piece.
-    LongArray,
-    /// Wrote numbers to a range of an array,
-    WriteNumbers,
-    /// or the same number,
-    FillNumbers,
-    /// or one by a compare-and-swap,
-    SwapNumbers,
-    /// or some by the raw layer,
-    RawNumbers,
-    /// or those of another one or the same.
-    CopyNumbers,
-    /// Made an array of numbers that is like another one.
-    Snapshot,
-    /// Wrote the same to a range of a list.
-    FillList,
-    /// Found one through a weak reference.
-    Upgrade,
-    /// Found one dead through a weak reference.
-    Clear,
-    /// Found one through an ephemeron.
-    Ephemeron,
-    /// Found one dead through an ephemeron.
-    ClearEphemeron,
-    /// Got one that was to be finalized.
-    Finalize,
-    /// Asked one for its identity hash.
-    Hash,
-    /// Was in a blocking region.
-    Region(Way),
-    /// Was in a blocking region while another mutator of the same thread was, too.
-    Nested,
-}
-
-impl Did {
-    /// All of them.
-    #[allow(dead_code, reason = "not every test that shares this file needs it")]
-    pub fn all() -> impl Iterator<Item = Did> {
-        let kinds =
-            (0..KINDS).flat_map(|kind| [Did::Allocate, Did::Store, Did::Load].map(|did| did(kind)));
-        let others = [
-            Did::Large,
-            Did::Pinned,
-            Did::Unwritten,
-            Did::CopySlots,
-            Did::CopyElements,
-            Did::LongArray,
-            Did::WriteNumbers,
-            Did::FillNumbers,
-            Did::SwapNumbers,
-            Did::RawNumbers,
-            Did::CopyNumbers,
-            Did::Snapshot,
-            Did::FillList,
-            Did::Upgrade,
-            Did::Clear,
-            Did::Ephemeron,
-            Did::ClearEphemeron,
-            Did::Finalize,
-            Did::Hash,
-            Did::Nested,
-        ];
-        kinds.chain(others).chain(Way::ALL.map(Did::Region))
     }
 }
 
@@ -215,6 +133,7 @@ pub struct Program<S> {
     roots: Vec<Held>,
     objects: Vec<Known>,
     beside: Beside,
+    places: Places,
     outcome: Outcome,
     rarely: Rarely,
     /// In how many blocking regions of other programs this one runs.
@@ -344,6 +263,7 @@ impl<S: Source> Program<S> {
             roots: vec![Held::Null; roots],
             objects: Vec::new(),
             beside: Beside::default(),
+            places: Places::default(),
             outcome: Outcome::default(),
             rarely: Rarely::NOT,
             depth: 0,
@@ -383,6 +303,7 @@ impl<S: Source> Program<S> {
                 self.compare(mutator, roots, types);
                 mutator.collect(everything);
                 self.compare(mutator, roots, types);
+                self.let_go(mutator);
             });
         }
         self.outcome
@@ -720,7 +641,10 @@ impl<S: Source> Program<S> {
         // Nothing is allocated meanwhile: values stay what they are.
         let mut seen: Vec<Option<Value>> = vec![None; self.objects.len()];
         let of_roots = self.roots.iter().copied().zip(roots.iter().map(Cell::get));
-        let mut pending: Vec<(Held, Value)> = of_roots.chain(self.beside.held()).collect();
+        let mut pending: Vec<(Held, Value)> = of_roots
+            .chain(self.beside.held())
+            .chain(self.places.held())
+            .collect();
         while let Some((held, value)) = pending.pop() {
             let object = match held {
                 Held::Null => {
@@ -749,6 +673,7 @@ impl<S: Source> Program<S> {
                 known => compare_in_scope(mutator, value, known, &mut pending),
             }
         }
+        self.places.check(&seen);
     }
 }
 

@@ -37,9 +37,10 @@ impl<S: Source> Program<S> {
                 let everything = self.random.below(8) == 0;
                 mutator.collect(everything);
             }
-            22.. if self.once_in(self.rarely.region) => {
+            22 if self.once_in(self.rarely.region) => {
                 self.region(mutator, roots, types, [root, other]);
             }
+            23 => self.step_places(mutator, &roots[root], root),
             _ => {}
         }
         Ok(())

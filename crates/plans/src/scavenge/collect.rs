@@ -444,7 +444,11 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         let tops = self.settle_stayed(world, to);
         if tops.is_none() {
-            self.verify(state, world, record, Edge::Copied);
+            let edge = match to {
+                Some(_) => Edge::Copied,
+                None => Edge::Promoted,
+            };
+            self.verify(state, world, record, edge);
         }
         match to {
             Some(_) => self.nursery.flip(world),

@@ -17,7 +17,7 @@ use gleaner_spaces::precise::regions::MOST_REGIONS;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::old;
-use super::state::Lately;
+use super::state::{Lately, MUCH_SURVIVES};
 use super::{Scavenge, State};
 use crate::scavenge::decide::collection::{self, fading_most, moving_average};
 use crate::scavenge::decide::generation_sizes::{self, Decision, Measurements};
@@ -91,7 +91,13 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Option<&'static str> {
         let config = &self.config;
         let open = config.options.generations == Generations::Auto && config.options.stress == 0;
-        if !open || !old::policy::<F>(state.old).slides() || !collection.for_room {
+        if !open || !old::policy::<F>(state.old).slides() {
+            return None;
+        }
+        if self.pins.keeps() {
+            return self.scavenge_around_kept(state);
+        }
+        if !collection.for_room {
             return None;
         }
         let lately = &state.lately;
@@ -121,6 +127,14 @@ impl<F: SlotFormat> Scavenge<F> {
             state.wants_full = Some("much of what is young survives");
         }
         changed.then_some(decision.reason)
+    }
+
+    /// While objects keep their places full collections do not slide, and cost more than they promise: the young generation
+    /// is collected by itself. Why, if that changes.
+    fn scavenge_around_kept(&self, state: &mut State) -> Option<&'static str> {
+        let changes = !core::mem::replace(&mut state.scavenging, true);
+        state.wants_full = state.wants_full.filter(|&why| why != MUCH_SURVIVES);
+        changes.then_some("nothing slides while objects keep their places")
     }
 
     /// The young generation that is wanted, and why.
@@ -162,7 +176,7 @@ impl<F: SlotFormat> Scavenge<F> {
         Measurements {
             limit: self.limit(),
             scavenging: state.scavenging,
-            slides: old::policy::<F>(state.old).slides(),
+            slides: old::policy::<F>(state.old).slides() && !self.pins.keeps(),
             nursery_used: self.nursery.used(),
             allocated_lately: lately.allocated,
             beside_lately: lately.beside,

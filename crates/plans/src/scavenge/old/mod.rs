@@ -15,7 +15,7 @@
 //!
 //! Where it finds no room, everything is slid together after it, unless something keeps its place ([`pins`](super::pins)).
 //! Then nothing slides, this policy is mark-sweep instead of mark-compact, and what found no room stays young. The deciders
-//! of sizes ask [`OldGeneration::slides`].
+//! of sizes ask [`OldGeneration::slides`], and whether anything is kept.
 
 mod generation;
 mod mark_compact;
