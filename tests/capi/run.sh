@@ -168,6 +168,27 @@ else
     report FAILED "examples/lisp.c names an error"
 fi
 
+# A runtime whose roots nobody lists: what lives is found on its stack, and in registers.
+for level in -O0 -O2 "-O3 -fomit-frame-pointer"; do
+    # shellcheck disable=SC2086
+    gcc -std=gnu11 "${flags[@]}" $level examples/native_stack.c -o "$out/native_stack" "${static[@]}"
+    for options in "" old=mark-sweep,stress=40,verify=edges,poison=on old=mark-region,stress=7,verify=edges,poison=on \
+        generations=never stress=3,poison=on; do
+        name="examples/native_stack.c with $level and $options"
+        if GLEANER_OPTIONS=$options "$out/native_stack" 2>&1 | diff - examples/native_stack.expected; then
+            report ok "$name"
+        else
+            report FAILED "$name"
+        fi
+    done
+done
+said=$(GLEANER_OPTIONS=quarantine=2 "$out/native_stack" 2>&1 || true)
+if [[ $said == "native_stack: under quarantine "* ]]; then
+    report ok "examples/native_stack.c is refused under quarantine"
+else
+    report FAILED "examples/native_stack.c is refused under quarantine: $said"
+fi
+
 # The Scheme: each program prints the same as with the one in Rust (crates/gleaner/tests/examples.rs).
 programs=examples/scheme/programs
 gcc -std=gnu11 "${flags[@]}" examples/scheme/*.c -o "$out/scheme" "${static[@]}"

@@ -85,6 +85,19 @@ impl Gaps {
     /// Takes `wanted` bytes, or what is left of a gap if that is at least `least`. All are multiples of 8. Gaps that are too
     /// small are passed by if `passes`; otherwise only those that are smaller than any gap that is handed out.
     pub fn take(&self, least: usize, wanted: usize, passes: bool) -> Option<(Address, usize)> {
+        loop {
+            let (start, bytes) = self.advance(least, wanted, passes)?;
+            if bytes >= least {
+                return Some((start, bytes));
+            }
+            // SAFETY: this thread alone has moved the cursor over the rest of the gap, so it is nobody else's.
+            unsafe { object_model::fill(start, bytes) };
+        }
+    }
+
+    /// Moves the cursor over a piece, or over the rest of a gap, which has fewer than `least` bytes then. It is this thread's
+    /// alone.
+    fn advance(&self, least: usize, wanted: usize, passes: bool) -> Option<(Address, usize)> {
         if self.left() == 0 {
             return None;
         }
@@ -105,12 +118,7 @@ impl Gaps {
             ) {
                 Ok(_) => {
                     self.left.fetch_sub(bytes, Ordering::Relaxed);
-                    if fits {
-                        return Some((start, bytes));
-                    }
-                    // SAFETY: this thread alone has moved the cursor over the rest of the gap, so it is nobody else's.
-                    unsafe { object_model::fill(start, bytes) };
-                    cursor = start.add(bytes).word();
+                    return Some((start, bytes));
                 }
                 Err(now) => cursor = now,
             }
@@ -160,10 +168,16 @@ impl Gaps {
         }
         // SAFETY: no object uses it, as asked, and the world is stopped.
         unsafe { object_model::fill(start, bytes) };
-        let added =
-            bytes >= LEAST_GAP && self.change(world, |list| list.push((start, end))).is_some();
-        if added {
-            self.left.fetch_add(bytes, Ordering::Relaxed);
+        if bytes >= LEAST_GAP {
+            self.list_gap(world, start, end);
+        }
+    }
+
+    /// The gap is handed out, unless there are too many.
+    fn list_gap(&self, world: &mut WorldStopped<'_>, start: Address, end: Address) {
+        if self.change(world, |list| list.push((start, end))).is_some() {
+            self.left
+                .fetch_add(end.offset_from(start), Ordering::Relaxed);
         }
     }
 }
@@ -227,5 +241,45 @@ mod tests {
         assert_eq!(gaps.take(8, 40, false), Some((base.add(128), 40)));
         assert_eq!(gaps.take(8, 40, false), Some((base.add(168), 24)));
         assert_eq!(gaps.take(8, 40, true), None);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::thread;
+    use std::sync::Arc;
+    use std::vec::Vec;
+
+    const BASE: Address = Address::new(0x100_0000);
+
+    /// Two threads take two pieces each of two gaps. The first has room for two, the second for one and a rest that is passed
+    /// by. No byte is handed out twice, and what is left is what nobody has.
+    #[test]
+    fn a_piece_of_a_gap_is_taken_once() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let gaps = Arc::new(Gaps::new().unwrap());
+            // SAFETY: there is only this thread.
+            let mut world = unsafe { WorldStopped::begin() };
+            for (low, high) in [(0, 80), (128, 192)] {
+                gaps.list_gap(&mut world, BASE.add(low), BASE.add(high));
+            }
+            world.end();
+            let take = |gaps: &Gaps| [40; 2].map(|bytes| gaps.advance(bytes, bytes, true));
+            let other = {
+                let gaps = gaps.clone();
+                thread::spawn(move || take(&gaps))
+            };
+            let own = take(&gaps);
+            let others = other.join().unwrap();
+            let mut taken: Vec<(Address, usize)> =
+                own.into_iter().chain(others).flatten().collect();
+            taken.sort();
+            let pieces = [(0, 40), (40, 40), (128, 40), (168, 24)];
+            assert_eq!(taken, pieces.map(|(place, bytes)| (BASE.add(place), bytes)));
+            assert_eq!((gaps.left(), gaps.advance(8, 8, true)), (0, None));
+        });
     }
 }

@@ -12,6 +12,9 @@
 //! - nothing is slid. A collection of everything under `old=mark-compact` frees in place, as under `old=mark-sweep`. What
 //!   finds no room stays in the nursery, since there is no sliding that would make some.
 //!
+//! A word keeps the object that it hits in its place, and not all of the page (as in Bartlett's WRL 88/2); start bits are the object
+//! map of Shahriyar, Blackburn and McKinley (OOPSLA 2014).
+//!
 //! An object that never moves needs no entry. While an object is kept in a survivor space, scavenges promote everything.
 //!
 //! # Invariants
