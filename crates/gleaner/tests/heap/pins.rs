@@ -1,6 +1,6 @@
 //! Objects that keep their places for a while, and words of native code that keep what they lead to. Under both slot formats
-//! and all policies of the old generation, with the verifier and poison. Tests that know where objects lie, or when they move,
-//! do not heed the environment.
+//! and all policies of the old generation, with the verifier and poison. Tests that know where objects lie or when they move, and
+//! those that fill heaps, do not heed the environment.
 
 use std::cell::UnsafeCell;
 use std::collections::BTreeSet;
@@ -581,7 +581,7 @@ fn words_below_the_lowest_one_do_not_count() {
 fn a_full_heap_with_pins_goes_on() {
     in_each_setup(
         2 * MB,
-        |heap| heap,
+        |heap| heap.ignore_environment(),
         |heap| {
             let node = heap.structure(NODE).unwrap();
             let mut mutator = heap.attach().unwrap();
@@ -653,7 +653,7 @@ fn a_heap_full_of_pinned_objects_is_out_of_memory() {
 fn a_limit_under_which_a_pinned_object_does_not_fit_is_refused() {
     in_each_setup(
         16 * MB,
-        |heap| heap,
+        |heap| heap.ignore_environment(),
         |heap| {
             let node = heap.structure(NODE).unwrap();
             let mut mutator = heap.attach().unwrap();
