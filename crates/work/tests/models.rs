@@ -698,32 +698,38 @@ fn the_protocol_as_published_lets_mutators_run_too_early() {
 
 // Tasks in order.
 
-/// Three tasks on two workers, the last of which needs both others: it sees what they wrote, and nobody waits for ever.
-#[test]
-fn a_task_sees_those_below_that_it_waited_for() {
-    check(Some(3), || {
+/// Tasks on two workers: each sees what those below wrote that it needs, each is done once, and nobody sleeps for ever.
+fn tasks_in_order(needs: fn(usize) -> usize) {
+    check(Some(3), move || {
         let finished: &'static [_] = Box::leak((0..3).map(|_| AtomicU8::new(0)).collect());
         let prefix: &'static Prefix<'static> = Box::leak(Box::new(Prefix::new(finished)));
-        let places = Arc::new([UnsafeCell::new(0), UnsafeCell::new(0)]);
-        let worker = {
-            let places = places.clone();
-            thread::spawn(move || {
+        let places: &'static [_] = Box::leak((0..3).map(|_| UnsafeCell::new(0)).collect());
+        let worker = move || {
+            prefix.run(needs, |task| {
+                let sum: u32 = places[..needs(task)]
+                    .iter()
+                    // SAFETY: those tasks are finished.
+                    .map(|place| place.with(|place| unsafe { *place }))
+                    .sum();
+                assert_eq!(sum as usize, needs(task));
                 // SAFETY: the place is this task's until it is finished.
-                places[1].with_mut(|place| unsafe { *place = 2 });
-                prefix.finish(1);
+                places[task].with_mut(|place| unsafe { *place += 1 });
             })
         };
-        // SAFETY: task 0 has not finished, so its place is this thread's alone.
-        places[0].with_mut(|place| unsafe { *place = 1 });
-        prefix.finish(0);
-        prefix.wait_for(2);
-        let read = |place: &UnsafeCell<u32>| {
-            // SAFETY: both tasks are finished.
-            place.with(|place| unsafe { *place })
-        };
-        let sum: u32 = places.iter().map(read).sum();
-        assert_eq!(sum, 3);
-        prefix.finish(2);
-        worker.join().unwrap();
+        let other = thread::spawn(worker);
+        worker();
+        other.join().unwrap();
+        let done = |place: &UnsafeCell<u32>| place.with(|place| unsafe { *place }); // SAFETY: both workers have ended.
+        assert!(places.iter().all(|place| done(place) == 1));
     });
+}
+
+#[test]
+fn a_task_sees_those_below_that_it_needs() {
+    tasks_in_order(|task| task / 2 * 2);
+}
+
+#[test]
+fn a_chain_below_is_done_in_order() {
+    tasks_in_order(|task| task);
 }

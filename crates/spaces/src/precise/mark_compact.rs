@@ -10,8 +10,9 @@
 //! - Regions are planned in ascending order of addresses: the old space, eden, the survivor spaces, of those each
 //!   fragment. So no object moves up.
 //! - Objects keep their order, and the objects that begin in one word stay together.
-//! - The regions are slid in segments, each by one worker. A segment waits until all segments from which an object may
-//!   have to leave the place where its own go are finished; so none is overwritten before it has moved.
+//! - The regions are slid in segments, each by one worker. A segment is taken when all segments from which an object may
+//!   have to leave the place where its own go are finished; so none is overwritten before it has moved. The plan says
+//!   which these are: nobody looks at objects that another worker may be moving.
 //!
 //! One thread plans, in a stopped world. Any worker asks for new addresses, and slides segments afterwards.
 
@@ -35,6 +36,8 @@ pub struct Plan {
     destinations: Side<usize>,
     /// For each segment whether it was slid; see [`Segments`].
     slid: Side<AtomicU8>,
+    /// For each segment where the last object that begins in it ends after sliding; 0 where none moves.
+    ends: Side<usize>,
 }
 
 /// Bytes of a segment, as a power of two.
@@ -58,7 +61,12 @@ impl Plan {
         // A region's last segment may not be whole.
         let spare = MOST_REGIONS * SEGMENT_BYTES;
         let slid = Side::new(base, bytes + spare, SEGMENT_SHIFT)?;
-        Some(Plan { destinations, slid })
+        let ends = Side::new(base, bytes + spare, SEGMENT_SHIFT)?;
+        Some(Plan {
+            destinations,
+            slid,
+            ends,
+        })
     }
 
     /// Decides where everything that is marked in these regions goes: the old space first, up to `old_end`, then the
@@ -80,12 +88,17 @@ impl Plan {
         for (end, region) in planned.ends.iter_mut().zip(regions.iter()) {
             *end = region.space.start();
         }
+        let first = first_segments(regions);
+        for segment in 0..first[regions.len()] {
+            self.set_end(segment, 0);
+        }
         let (mut target, mut target_end) = (0, old_end);
         for (from, region) in regions.iter().enumerate() {
             let region = region.space;
             let words =
                 marks.word_of(region.start())..marks.word_of(region.top().add(WORD_BYTES - 1));
-            let mut place = |word: usize, tail: usize, granules: usize| {
+            // `next` is where the next live object begins, or where the region ends.
+            let mut place = |word: usize, tail: usize, granules: usize, next: Address| {
                 let bytes = granules * GRANULE;
                 // A region has room for its own objects, so this ends there at the latest.
                 while target_end.offset_from(planned.ends[target]) < bytes {
@@ -100,6 +113,10 @@ impl Plan {
                 }
                 *end = end.add(bytes);
                 planned.lived[from] += bytes;
+                let offset = marks.address_of(word).offset_from(region.start());
+                // Where nothing was left out so far, nothing moves.
+                let moved = if *end == next { 0 } else { end.word() };
+                self.set_end(first[from] + offset / SEGMENT_BYTES, moved);
             };
             // The last word with starts; the granules before its first start; and those after it, up to the next start.
             let (mut last, mut before, mut granules) = (None, 0, 0);
@@ -111,20 +128,28 @@ impl Plan {
                 }
                 let tail = (live & !(!0 << starts.trailing_zeros())).count_ones() as usize;
                 if let Some(last) = last.replace(word) {
-                    place(last, before, granules + tail);
+                    let next = marks
+                        .address_of(word)
+                        .add(starts.trailing_zeros() as usize * GRANULE);
+                    place(last, before, granules + tail, next);
                 }
                 (before, granules) = (tail, live.count_ones() as usize - tail);
             }
             if let Some(last) = last {
-                place(last, before, granules);
+                place(last, before, granules, region.top());
             }
         }
         planned
     }
 
+    fn set_end(&self, segment: usize, end: usize) {
+        // SAFETY: there is an element for each segment; this thread alone writes them.
+        unsafe { self.ends.first().add(segment).write(end) };
+    }
+
     /// Bytes of the table.
     pub fn bytes(&self) -> usize {
-        self.destinations.bytes() + self.slid.bytes()
+        self.destinations.bytes() + self.slid.bytes() + self.ends.bytes()
     }
 
     /// Where the live object at `object` goes.
@@ -144,10 +169,7 @@ impl Plan {
         _: &'a mut WorldStopped<'_>,
         regions: Regions<'a>,
     ) -> Segments<'a> {
-        let mut first = [0; MOST_REGIONS + 1];
-        for (index, region) in regions.iter().enumerate() {
-            first[index + 1] = first[index] + region.space.used().div_ceil(SEGMENT_BYTES);
-        }
+        let first = first_segments(&regions);
         let count = first[regions.len()];
         // SAFETY: there is an element for each segment, and nobody else uses them.
         let finished = unsafe {
@@ -162,6 +184,15 @@ impl Plan {
             slid: Prefix::new(finished),
         }
     }
+}
+
+/// The number of the first segment of each region, and of all.
+fn first_segments(regions: &Regions<'_>) -> [usize; MOST_REGIONS + 1] {
+    let mut first = [0; MOST_REGIONS + 1];
+    for (index, region) in regions.iter().enumerate() {
+        first[index + 1] = first[index] + region.space.used().div_ceil(SEGMENT_BYTES);
+    }
+    first
 }
 
 /// The regions in pieces that workers slide, in ascending order.
@@ -208,88 +239,88 @@ impl Segments<'_> {
         number.min(self.first[region + 1])
     }
 
-    /// Moves the objects that begin in a segment, and their start bits; the live bits stay. `moved` is told where each
-    /// lies then. May wait for segments below, so these are given to workers first.
+    /// Moves all objects and their start bits; the live bits stay. `moved` is told where each lies then. Called by each
+    /// worker.
     ///
     /// # Safety
-    /// Each segment is slid by one worker; `size` tells the bytes of a live object.
+    /// `size` tells the bytes of a live object.
     pub unsafe fn slide(
         &self,
         bits: &ObjectBits,
-        segment: usize,
         size: impl Fn(Address) -> usize,
         moved: impl Fn(Address),
     ) {
-        // SAFETY: as asked.
-        unsafe { self.move_objects(bits, segment, size, moved) };
-        self.slid.finish(segment);
+        let needs = |segment| match self.end(segment) {
+            Some(end) => self.up_to(end.sub(GRANULE)).min(segment),
+            None => 0,
+        };
+        self.slid.run(needs, |segment| {
+            // SAFETY: as asked; what has to move first is finished.
+            unsafe { self.move_objects(bits, segment, &size, &moved) };
+        });
     }
 
-    /// As [`Segments::slide`], and waits for all segments below. Then `left` is told from where to where there is nothing
-    /// in the segment any more, before any object goes there. So a segment may give back about as much memory as its
-    /// objects take elsewhere.
+    /// As [`Segments::slide`], but a segment whose objects move is slid when all below it are. Then `left` is told from
+    /// where to where there is nothing in the segment any more, before any object goes there. So a segment may give back
+    /// about as much memory as its objects take elsewhere.
     ///
     /// # Safety
     /// As for [`Segments::slide`].
     pub unsafe fn slide_away(
         &self,
         bits: &ObjectBits,
-        segment: usize,
         size: impl Fn(Address) -> usize,
         moved: impl Fn(Address),
-        left: impl FnOnce(Address, Address),
+        left: impl Fn(Address, Address),
     ) {
-        // SAFETY: as asked.
-        let end = unsafe { self.move_objects(bits, segment, size, moved) };
-        if let Some(end) = end {
-            self.slid.wait_for(segment);
+        let needs = |segment| self.end(segment).map_or(0, |_| segment);
+        self.slid.run(needs, |segment| {
+            let Some(end) = self.end(segment) else { return };
+            // SAFETY: as asked; all segments below are finished.
+            unsafe { self.move_objects(bits, segment, &size, &moved) };
             let (low, high) = self.bounds(segment);
             if end.max(low) < high {
                 left(end.max(low), high);
             }
-        }
-        self.slid.finish(segment);
+        });
     }
 
-    /// Moves the objects that begin in a segment, unless they stay where they are. Where the last of them ends then: what
-    /// segments below moved ends there at the latest.
+    /// Where the last object that begins in a segment ends after sliding, and what segments below moved at the latest;
+    /// `None` if its objects stay, or there are none.
+    fn end(&self, segment: usize) -> Option<Address> {
+        // SAFETY: there is an element for each segment, which the plan has written.
+        let end = unsafe { self.plan.ends.first().add(segment).read() };
+        (end != 0).then(|| Address::new(end))
+    }
+
+    /// Moves the objects that begin in a segment, unless they stay where they are.
     ///
     /// # Safety
-    /// As for [`Segments::slide`].
+    /// As for [`Segments::slide`]; what lies where they go has moved, and one worker moves them.
     unsafe fn move_objects(
         &self,
         bits: &ObjectBits,
         segment: usize,
         size: impl Fn(Address) -> usize,
         moved: impl Fn(Address),
-    ) -> Option<Address> {
-        let words = self.words(bits, segment);
-        let last = words
-            .clone()
-            .rev()
-            .find_map(|word| bits.starts(word).last())?;
-        let first = words.clone().find_map(|word| bits.starts(word).next())?;
-        let target = |object| self.plan.new_address(bits, object);
-        if target(first) == first && target(last) == last {
-            return None;
+    ) {
+        if self.end(segment).is_none() {
+            return;
         }
-        let end = target(last).add(size(last));
-        let below = self.up_to(end.sub(GRANULE)).min(segment);
-        self.slid.wait_for(below);
+        let words = self.words(bits, segment);
         let mut starts = NewStarts {
             bits,
             word: words.start,
             found: 0,
         };
         for object in words.flat_map(|word| bits.take_starts(word)) {
-            let (bytes, target) = (size(object), target(object));
+            let (bytes, target) = (size(object), self.plan.new_address(bits, object));
             // SAFETY: what is overwritten has moved or is dead (see the invariants).
             unsafe { core::ptr::copy(object.ptr::<u8>(), target.ptr::<u8>(), bytes) };
             moved(target);
             starts.add(target);
         }
         starts.flush();
-        Some(end)
     }
 }
 
@@ -320,6 +351,8 @@ impl NewStarts<'_> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use core::cell::RefCell;
+
     use super::*;
     use crate::precise::bump::BumpRegion;
     use crate::precise::fragmented::Cut;
@@ -412,10 +445,10 @@ mod tests {
         let Planned { ends, lived } =
             unsafe { plan.make(&mut stopped(), &marks, &regions, old.end()) };
         let mut world = stopped();
-        // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
+        // SAFETY: this thread alone slides, and `size` knows every object laid out.
         unsafe {
             let segments = plan.segments(&mut world, regions);
-            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
+            segments.slide(&marks, size, |_| ());
         }
         let words = marks.word_of(base)..marks.word_of(base.add(bytes));
         // SAFETY: the objects lie where their bits are.
@@ -471,7 +504,7 @@ mod tests {
         // SAFETY: there is only this thread, and no reference is to be updated.
         unsafe {
             let segments = plan.segments(&mut world, list);
-            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
+            segments.slide(&marks, size, |_| ());
         }
         // Seven fit into the old space beside the one that was there, four into the memory that the first fragment of
         // eden has, the last into the second.
@@ -517,18 +550,19 @@ mod tests {
         // SAFETY: there is only this thread.
         let planned = unsafe { plan.make(&mut stopped(), &marks, &regions, old.end()) };
         assert_eq!(planned.ends[0], base.add(128 * KB));
-        let mut left = Vec::new();
-        let mut world = stopped();
-        let segments = plan.segments(&mut world, regions);
-        for segment in 0..segments.count() {
-            let note = |low: Address, high: Address| {
-                left.push([low, high].map(|at| at.offset_from(base) / KB));
-                // SAFETY: memory of this test's, where no object is any more, nor one that has moved there.
-                unsafe { low.ptr::<u8>().write_bytes(0, high.offset_from(low)) };
-            };
-            // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
-            unsafe { segments.slide_away(&marks, segment, size, |_| (), note) };
+        let left = RefCell::new(Vec::new());
+        let note = |low: Address, high: Address| {
+            left.borrow_mut()
+                .push([low, high].map(|at| at.offset_from(base) / KB));
+            // SAFETY: memory of this test's, where no object is any more, nor one that has moved there.
+            unsafe { low.ptr::<u8>().write_bytes(0, high.offset_from(low)) };
+        };
+        // SAFETY: this thread alone slides, and `size` knows every object laid out.
+        unsafe {
+            plan.segments(&mut stopped(), regions)
+                .slide_away(&marks, size, |_| (), note);
         }
+        let left = left.into_inner();
         assert_eq!(left, [[32, 64], [64, 128], [192, 256]]);
         let words = marks.word_of(base)..marks.word_of(old.end());
         // SAFETY: the objects lie where their bits are.
@@ -567,10 +601,10 @@ mod tests {
         // SAFETY: there is only this thread.
         let ends = unsafe { plan.make(&mut stopped(), &marks, &list, regions[0].end()) }.ends;
         let mut world = stopped();
-        // SAFETY: this thread alone slides, each segment once, and `size` knows every object laid out.
+        // SAFETY: this thread alone slides, and `size` knows every object laid out.
         unsafe {
             let segments = plan.segments(&mut world, list);
-            (0..segments.count()).for_each(|segment| segments.slide(&marks, segment, size, |_| ()));
+            segments.slide(&marks, size, |_| ());
         }
         for (index, region) in regions.iter().enumerate() {
             let used = if index < 2 { 1024 } else { 768 };

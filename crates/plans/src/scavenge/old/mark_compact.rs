@@ -176,7 +176,7 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
     fn item(&self, _: &mut WorkerState, _: Item) {}
 }
 
-/// Slides segments: the tasks, which are taken in ascending order.
+/// Slides segments: a task is to do so beside the other workers.
 struct Sliding<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
     segments: Segments<'a>,
@@ -187,7 +187,7 @@ struct Sliding<'a, F: SlotFormat> {
 }
 
 impl<F: SlotFormat> Trace for Sliding<'_, F> {
-    fn task(&self, _: &mut WorkerState, task: usize) {
+    fn task(&self, _: &mut WorkerState, _: usize) {
         let heap = self.heap;
         let size = |object| heap.live_bytes(object);
         // SAFETY: the object was moved there just now, and its header is normal.
@@ -200,13 +200,11 @@ impl<F: SlotFormat> Trace for Sliding<'_, F> {
                 self.given_back.fetch_add(1, Ordering::Relaxed);
             }
         };
-        // SAFETY: a task is one worker's; references were updated, and no header of a live object is forwarded.
+        // SAFETY: references were updated, and no header of a live object is forwarded.
         unsafe {
             match self.is_tight {
-                false => self.segments.slide(heap.bits(), task, size, moved),
-                true => self
-                    .segments
-                    .slide_away(heap.bits(), task, size, moved, left),
+                false => self.segments.slide(heap.bits(), size, moved),
+                true => self.segments.slide_away(heap.bits(), size, moved, left),
             }
         }
     }
@@ -293,12 +291,12 @@ impl<F: SlotFormat> Scavenge<F> {
             is_tight,
             given_back: AtomicUsize::new(0),
         };
-        state.engine.run(
-            self.crew,
-            state.crew_sizes.workers,
-            sliding.segments.count(),
-            &sliding,
-        );
+        let workers = state
+            .crew_sizes
+            .workers
+            .min(sliding.segments.count())
+            .max(1);
+        state.engine.run(self.crew, workers, workers, &sliding);
         let given_back = sliding.given_back.load(Ordering::Relaxed);
         let old = &self.old.region;
         self.bits()
