@@ -20,7 +20,7 @@ from uses import Crate, is_test, reachable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "rooms.md")
-CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "libgc", "capi", "workloads", "eventlog", "heapgraph", "bench", "place", "cli"]
+CRATES = ["base", "os", "mem", "work", "spaces", "plans", "gleaner", "libgc", "capi", "wasm", "workloads", "eventlog", "heapgraph", "bench", "place", "cli"]
 MOST_LINES = 800
 
 

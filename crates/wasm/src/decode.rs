@@ -1,0 +1,466 @@
+//! Bytes to declarations: `wasmparser` decodes and validates, and this keeps what the engine needs.
+
+use std::ops::Range;
+
+use wasmparser::{
+    CompositeInnerType, ConstExpr, DataKind, ElementItems, ElementKind, ExternalKind,
+    FuncValidatorAllocations, KnownCustom, Name, Operator, Parser, Payload, SectionLimited,
+    StorageType, TableInit, TypeRef, UnpackedIndex, ValidPayload, Validator, WasmFeatures,
+};
+
+use crate::error::LoadError;
+use crate::module::{
+    Constant, Data, Declarations, Element, Export, GlobalType, Import, Initializer, Item, ItemType,
+    Limits, Mode, TableType,
+};
+use crate::types::{
+    Composite, Field, HeapType, Number, RefType, Signature, Storage, SubType, ValType, within,
+};
+
+/// Makes a recursion group canonical: the number of its first type.
+pub(crate) type Intern<'a> = dyn FnMut(Vec<SubType>) -> Result<Number, LoadError> + 'a;
+
+/// What this engine has of the language.
+pub(crate) const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
+    .union(WasmFeatures::SATURATING_FLOAT_TO_INT)
+    .union(WasmFeatures::SIGN_EXTENSION)
+    .union(WasmFeatures::REFERENCE_TYPES)
+    .union(WasmFeatures::MULTI_VALUE)
+    .union(WasmFeatures::BULK_MEMORY)
+    .union(WasmFeatures::TAIL_CALL)
+    .union(WasmFeatures::FLOATS)
+    .union(WasmFeatures::MULTI_MEMORY)
+    .union(WasmFeatures::EXCEPTIONS)
+    .union(WasmFeatures::EXTENDED_CONST)
+    .union(WasmFeatures::FUNCTION_REFERENCES)
+    .union(WasmFeatures::GC)
+    .union(WasmFeatures::GC_TYPES);
+
+/// What it has not, by the names of the proposals.
+const REFUSED: [(WasmFeatures, &str); 9] = [
+    (WasmFeatures::SIMD, "fixed-width SIMD"),
+    (WasmFeatures::RELAXED_SIMD, "relaxed SIMD"),
+    (WasmFeatures::MEMORY64, "memory64"),
+    (WasmFeatures::THREADS, "threads"),
+    (
+        WasmFeatures::SHARED_EVERYTHING_THREADS,
+        "shared-everything threads",
+    ),
+    (
+        WasmFeatures::LEGACY_EXCEPTIONS,
+        "legacy exception handling (translate it with wasm-opt --translate-to-exnref)",
+    ),
+    (WasmFeatures::STACK_SWITCHING, "stack switching"),
+    (WasmFeatures::CUSTOM_PAGE_SIZES, "custom page sizes"),
+    (WasmFeatures::WIDE_ARITHMETIC, "wide arithmetic"),
+];
+
+impl From<wasmparser::Error> for LoadError {
+    fn from(error: wasmparser::Error) -> LoadError {
+        let offset = error.offset();
+        let missing = error.missing_wasm_feature();
+        match missing.and_then(|missing| {
+            REFUSED
+                .iter()
+                .find(|(feature, _)| missing.contains(*feature))
+        }) {
+            Some(&(_, proposal)) => LoadError::Unsupported { proposal, offset },
+            None => LoadError::Invalid {
+                message: error.message().into(),
+                offset,
+            },
+        }
+    }
+}
+
+/// Decodes and validates a module.
+pub(crate) fn decode(bytes: &[u8], intern: &mut Intern<'_>) -> Result<Declarations, LoadError> {
+    let mut decoder = Decoder {
+        out: Declarations::default(),
+        intern,
+    };
+    let mut validator = Validator::new_with_features(FEATURES);
+    let mut allocations = FuncValidatorAllocations::default();
+    let mut parser = Parser::new(0);
+    parser.set_features(FEATURES);
+    for payload in parser.parse_all(bytes) {
+        let payload = payload?;
+        if let ValidPayload::Func(function, body) = validator.payload(&payload)? {
+            let mut validator = function.into_validator(allocations);
+            validator.validate(&body)?;
+            allocations = validator.into_allocations();
+        }
+        decoder.payload(payload)?;
+    }
+    Ok(decoder.out)
+}
+
+struct Decoder<'a, 'b> {
+    out: Declarations,
+    intern: &'a mut Intern<'b>,
+}
+
+fn range(range: Range<u64>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
+
+impl Decoder<'_, '_> {
+    fn payload(&mut self, payload: Payload<'_>) -> Result<(), LoadError> {
+        match payload {
+            Payload::TypeSection(groups) => {
+                for group in groups {
+                    self.group(group?)?;
+                }
+            }
+            Payload::ImportSection(imports) => {
+                for import in imports.into_imports() {
+                    self.import(import?);
+                }
+            }
+            Payload::FunctionSection(functions) => {
+                for index in functions {
+                    self.out.funcs.push(self.out.types[index? as usize]);
+                }
+            }
+            Payload::TableSection(tables) => {
+                for table in tables {
+                    let table = table?;
+                    let ty = self.table(table.ty);
+                    let init = match table.init {
+                        TableInit::RefNull => Constant::Bits(0),
+                        TableInit::Expr(init) => self.constant(&init, ValType::Ref(ty.element))?,
+                    };
+                    self.out.tables.push(ty);
+                    self.out.table_inits.push(init);
+                }
+            }
+            Payload::MemorySection(memories) => {
+                for memory in memories {
+                    self.out.memories.push(memory_limits(memory?));
+                }
+            }
+            Payload::TagSection(tags) => {
+                for tag in tags {
+                    self.out
+                        .tags
+                        .push(self.out.types[tag?.func_type_idx as usize]);
+                }
+            }
+            Payload::GlobalSection(globals) => {
+                for global in globals {
+                    let global = global?;
+                    let ty = self.global(global.ty);
+                    let init = self.constant(&global.init_expr, ty.content)?;
+                    self.out.globals.push(ty);
+                    self.out.global_inits.push(init);
+                }
+            }
+            Payload::ExportSection(exports) => {
+                for export in exports {
+                    let export = export?;
+                    let item = item(export.kind, export.index);
+                    self.out.exports.push(Export {
+                        name: export.name.into(),
+                        item,
+                    });
+                }
+            }
+            Payload::StartSection { func, .. } => self.out.start = Some(func),
+            Payload::ElementSection(elements) => {
+                for element in elements {
+                    self.element(element?)?;
+                }
+            }
+            Payload::DataSection(datas) => {
+                for data in datas {
+                    let data = data?;
+                    let mode = match data.kind {
+                        DataKind::Passive => Mode::Passive,
+                        DataKind::Active {
+                            memory_index,
+                            offset_expr,
+                        } => Mode::Active {
+                            index: memory_index,
+                            offset: self.constant(&offset_expr, ValType::I32)?,
+                        },
+                    };
+                    self.out.datas.push(Data {
+                        mode,
+                        bytes: data.data.into(),
+                    });
+                }
+            }
+            Payload::CodeSectionEntry(body) => self.out.bodies.push(range(body.range())),
+            Payload::CustomSection(section) => {
+                if let KnownCustom::Name(names) = section.as_known() {
+                    self.names(names);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Names help people; a section of names that is malformed is left out.
+    fn names(&mut self, names: wasmparser::NameSectionReader<'_>) {
+        for name in names {
+            let Ok(Name::Function(functions)) = name else {
+                continue;
+            };
+            let functions = functions.into_iter().filter_map(Result::ok);
+            self.out
+                .names
+                .extend(functions.map(|naming| (naming.index, naming.name.to_string())));
+        }
+    }
+
+    fn group(&mut self, group: wasmparser::RecGroup) -> Result<(), LoadError> {
+        let first = self.out.types.len() as u32;
+        let count = group.types().len() as u32;
+        let types = &self.out.types;
+        // Numbers of the group's own types count from its start.
+        let number = |index: UnpackedIndex| match index.as_module_index() {
+            Some(index) if index >= first => within(index - first),
+            Some(index) => types[index as usize],
+            None => unreachable!("types are read before they are canonical"),
+        };
+        let subs = group
+            .into_types()
+            .map(|sub| sub_type(&sub, &number))
+            .collect();
+        let canonical = (self.intern)(subs)?;
+        self.out
+            .types
+            .extend((0..count).map(|index| canonical + index));
+        Ok(())
+    }
+
+    fn number(&self, index: UnpackedIndex) -> Number {
+        let index = index
+            .as_module_index()
+            .expect("types are read before they are canonical");
+        self.out.types[index as usize]
+    }
+
+    fn reference(&self, ty: wasmparser::RefType) -> RefType {
+        reference(ty, &|index| self.number(index))
+    }
+
+    fn table(&self, ty: wasmparser::TableType) -> TableType {
+        let limits = Limits {
+            least: ty.initial,
+            most: ty.maximum,
+        };
+        TableType {
+            element: self.reference(ty.element_type),
+            limits,
+        }
+    }
+
+    fn global(&self, ty: wasmparser::GlobalType) -> GlobalType {
+        let content = value(ty.content_type, &|index| self.number(index));
+        GlobalType {
+            content,
+            mutable: ty.mutable,
+        }
+    }
+
+    fn import(&mut self, import: wasmparser::Import<'_>) {
+        let out = &mut self.out;
+        let ty = match import.ty {
+            TypeRef::Func(index) | TypeRef::FuncExact(index) => {
+                let number = out.types[index as usize];
+                out.funcs.push(number);
+                out.imported_funcs += 1;
+                ItemType::Func(number)
+            }
+            TypeRef::Table(ty) => {
+                let ty = self.table(ty);
+                self.out.tables.push(ty);
+                ItemType::Table(ty)
+            }
+            TypeRef::Memory(ty) => {
+                let limits = memory_limits(ty);
+                out.memories.push(limits);
+                out.imported_memories += 1;
+                ItemType::Memory(limits)
+            }
+            TypeRef::Global(ty) => {
+                let ty = self.global(ty);
+                self.out.globals.push(ty);
+                ItemType::Global(ty)
+            }
+            TypeRef::Tag(ty) => {
+                let number = out.types[ty.func_type_idx as usize];
+                out.tags.push(number);
+                out.imported_tags += 1;
+                ItemType::Tag(number)
+            }
+        };
+        self.out.imports.push(Import {
+            module: import.module.into(),
+            name: import.name.into(),
+            ty,
+        });
+    }
+
+    fn element(&mut self, element: wasmparser::Element<'_>) -> Result<(), LoadError> {
+        let mode = match element.kind {
+            ElementKind::Passive => Mode::Passive,
+            ElementKind::Declared => Mode::Declared,
+            ElementKind::Active {
+                table_index,
+                offset_expr,
+            } => Mode::Active {
+                index: table_index.unwrap_or(0),
+                offset: self.constant(&offset_expr, ValType::I32)?,
+            },
+        };
+        let (ty, items) = match element.items {
+            ElementItems::Functions(functions) => {
+                let ty = RefType {
+                    nullable: true,
+                    heap: HeapType::Func,
+                };
+                (
+                    ty,
+                    functions
+                        .into_iter()
+                        .map(|index| Ok(Constant::Func(index?)))
+                        .collect::<Result<_, LoadError>>()?,
+                )
+            }
+            ElementItems::Expressions(ty, items) => {
+                let ty = self.reference(ty);
+                (ty, self.items(items, ty)?)
+            }
+        };
+        self.out.elements.push(Element { ty, mode, items });
+        Ok(())
+    }
+
+    fn items(
+        &mut self,
+        items: SectionLimited<'_, ConstExpr<'_>>,
+        ty: RefType,
+    ) -> Result<Vec<Constant>, LoadError> {
+        items
+            .into_iter()
+            .map(|item| self.constant(&item?, ValType::Ref(ty)))
+            .collect()
+    }
+
+    fn constant(&mut self, expression: &ConstExpr<'_>, ty: ValType) -> Result<Constant, LoadError> {
+        let mut operators = expression.get_operators_reader();
+        let first = operators.read()?;
+        if operators.is_end_then_eof() {
+            match first {
+                Operator::I32Const { value } => return Ok(Constant::Bits(u64::from(value as u32))),
+                Operator::I64Const { value } => return Ok(Constant::Bits(value as u64)),
+                Operator::F32Const { value } => return Ok(Constant::Bits(value.bits().into())),
+                Operator::F64Const { value } => return Ok(Constant::Bits(value.bits())),
+                Operator::RefNull { .. } => return Ok(Constant::Bits(0)),
+                Operator::RefFunc { function_index } => return Ok(Constant::Func(function_index)),
+                Operator::GlobalGet { global_index } => return Ok(Constant::Global(global_index)),
+                _ => {}
+            }
+        }
+        let range = range(expression.get_binary_reader().range());
+        self.out.initializers.push(Initializer { ty, range });
+        Ok(Constant::Code(self.out.initializers.len() - 1))
+    }
+}
+
+fn memory_limits(ty: wasmparser::MemoryType) -> Limits {
+    Limits {
+        least: ty.initial,
+        most: ty.maximum,
+    }
+}
+
+fn item(kind: ExternalKind, index: u32) -> Item {
+    match kind {
+        ExternalKind::Func | ExternalKind::FuncExact => Item::Func(index),
+        ExternalKind::Table => Item::Table(index),
+        ExternalKind::Memory => Item::Memory(index),
+        ExternalKind::Global => Item::Global(index),
+        ExternalKind::Tag => Item::Tag(index),
+    }
+}
+
+fn sub_type(sub: &wasmparser::SubType, number: &dyn Fn(UnpackedIndex) -> Number) -> SubType {
+    let composite = match &sub.composite_type.inner {
+        CompositeInnerType::Func(of) => Composite::Func(Signature {
+            params: of.params().iter().map(|&ty| value(ty, number)).collect(),
+            results: of.results().iter().map(|&ty| value(ty, number)).collect(),
+        }),
+        CompositeInnerType::Struct(of) => {
+            Composite::Struct(of.fields.iter().map(|of| field(of, number)).collect())
+        }
+        CompositeInnerType::Array(of) => Composite::Array(field(&of.0, number)),
+        CompositeInnerType::Cont(_) => unreachable!("validation refuses continuations"),
+    };
+    let supertype = sub
+        .supertype_idxs
+        .first()
+        .map(|index| number(index.unpack()));
+    SubType {
+        is_final: sub.is_final,
+        supertype,
+        composite,
+    }
+}
+
+fn field(of: &wasmparser::FieldType, number: &dyn Fn(UnpackedIndex) -> Number) -> Field {
+    let storage = match of.element_type {
+        StorageType::I8 => Storage::I8,
+        StorageType::I16 => Storage::I16,
+        StorageType::Val(ty) => Storage::Val(value(ty, number)),
+    };
+    Field {
+        storage,
+        mutable: of.mutable,
+    }
+}
+
+pub(crate) fn value(ty: wasmparser::ValType, number: &dyn Fn(UnpackedIndex) -> Number) -> ValType {
+    match ty {
+        wasmparser::ValType::I32 => ValType::I32,
+        wasmparser::ValType::I64 => ValType::I64,
+        wasmparser::ValType::F32 => ValType::F32,
+        wasmparser::ValType::F64 => ValType::F64,
+        wasmparser::ValType::V128 => unreachable!("validation refuses vectors"),
+        wasmparser::ValType::Ref(ty) => ValType::Ref(reference(ty, number)),
+    }
+}
+
+fn reference(ty: wasmparser::RefType, number: &dyn Fn(UnpackedIndex) -> Number) -> RefType {
+    RefType {
+        nullable: ty.is_nullable(),
+        heap: heap(ty.heap_type(), number),
+    }
+}
+
+pub(crate) fn heap(ty: wasmparser::HeapType, number: &dyn Fn(UnpackedIndex) -> Number) -> HeapType {
+    use wasmparser::AbstractHeapType as Abstract;
+    match ty {
+        wasmparser::HeapType::Concrete(index) | wasmparser::HeapType::Exact(index) => {
+            HeapType::Concrete(number(index))
+        }
+        wasmparser::HeapType::Abstract { ty, .. } => match ty {
+            Abstract::Any => HeapType::Any,
+            Abstract::Eq => HeapType::Eq,
+            Abstract::I31 => HeapType::I31,
+            Abstract::Struct => HeapType::Struct,
+            Abstract::Array => HeapType::Array,
+            Abstract::None => HeapType::None,
+            Abstract::Func => HeapType::Func,
+            Abstract::NoFunc => HeapType::NoFunc,
+            Abstract::Extern => HeapType::Extern,
+            Abstract::NoExtern => HeapType::NoExtern,
+            Abstract::Exn => HeapType::Exn,
+            Abstract::NoExn => HeapType::NoExn,
+            Abstract::Cont | Abstract::NoCont => unreachable!("validation refuses continuations"),
+        },
+    }
+}
