@@ -116,6 +116,42 @@ fn frames_without_references_are_walked_over() {
 }
 
 #[test]
+fn what_is_on_the_stack_of_operands_lives_across_calls() {
+    let text = r#"(module
+        (import "host" "collect" (func $collect))
+        (type $box (struct (field i32)))
+        (type $pair (struct (field (ref null $box)) (field anyref)))
+        (type $boxes (array (ref null $box)))
+        (global $global (mut (ref null $box)) (ref.null $box))
+        (table $table 1 (ref null $box))
+        (func $new (param i32) (result (ref $box)) (struct.new $box (local.get 0)))
+        (func (export "run") (param i32) (result i32)
+            (local $pair (ref $pair)) (local $array (ref $boxes))
+            (local.set $array (array.new_fixed $boxes 1 (call $new (i32.const 1))))
+            (local.set $pair (struct.new $pair (call $new (i32.const 2)) (call $new (i32.const 4))))
+            (global.set $global (call $new (i32.const 8)))
+            (table.set $table (i32.const 0) (call $new (i32.const 16)))
+            (array.get $boxes (local.get $array) (i32.const 0))
+            (struct.get $pair 0 (local.get $pair))
+            (struct.get $pair 1 (local.get $pair))
+            (global.get $global)
+            (table.get $table (i32.const 0))
+            (call $new (i32.const 32))
+            (select (result (ref $box)) (call $new (i32.const 64)) (call $new (i32.const 0)) (local.get 0))
+            (call $collect)
+            (drop (call $new (i32.const -1)))
+            (struct.get $box 0)
+            (local.set 0)
+            (struct.get $box 0) (i32.add (local.get 0)) (local.set 0)
+            (struct.get $box 0) (i32.add (local.get 0)) (local.set 0)
+            (struct.get $box 0) (i32.add (local.get 0)) (local.set 0)
+            (ref.cast (ref $box)) (struct.get $box 0) (i32.add (local.get 0)) (local.set 0)
+            (struct.get $box 0) (i32.add (local.get 0)) (local.set 0)
+            (struct.get $box 0) (i32.add (local.get 0))))"#;
+    expect(text, 1, 127);
+}
+
+#[test]
 fn stretches_of_frames_below_host_functions_are_walked() {
     for references in [References::Wide, References::Compressed] {
         let mut engine = engine(references, PRESSURE);
