@@ -17,13 +17,25 @@ use crate::contents;
 use crate::inspect::elf::{self, Elf};
 use cache::Cache;
 
-/// The standard directories, after the cache; `$LIB` stands for the first without its slash.
-const STANDARD: [&str; 4] = [
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib",
-    "/usr/lib",
-];
+/// What the loader calls the processor (`$PLATFORM`).
+const PLATFORM: &str = std::env::consts::ARCH;
+
+/// What `$LIB` stands for: the first of the standard directories, without its slash.
+fn own_directory() -> String {
+    format!("lib/{PLATFORM}-linux-gnu")
+}
+
+/// The standard directories, after the cache.
+fn standard_directories() -> [PathBuf; 4] {
+    let own = own_directory();
+    [
+        format!("/{own}"),
+        format!("/usr/{own}"),
+        "/lib".to_string(),
+        "/usr/lib".to_string(),
+    ]
+    .map(PathBuf::from)
+}
 
 /// What a walk found.
 #[derive(Debug, Default)]
@@ -151,7 +163,7 @@ impl Loader {
             .map(|directory| directory.join(name))
             .chain(std::iter::once_with(|| self.cache.find(name)).flatten())
             .chain(
-                STANDARD
+                standard_directories()
                     .iter()
                     .map(|directory| Path::new(directory).join(name)),
             )
@@ -179,7 +191,7 @@ fn search_list(list: &str, file: &Path) -> Vec<PathBuf> {
     }
     let file = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
     let origin = file.parent().unwrap_or(Path::new("/")).to_string_lossy();
-    let library = STANDARD[0].trim_start_matches('/');
+    let library = &*own_directory();
     list.split(':')
         .filter(|item| !item.is_empty())
         .map(|item| {
@@ -187,7 +199,7 @@ fn search_list(list: &str, file: &Path) -> Vec<PathBuf> {
             for (token, value) in [
                 ("ORIGIN", &*origin),
                 ("LIB", library),
-                ("PLATFORM", "x86_64"),
+                ("PLATFORM", PLATFORM),
             ] {
                 item = item.replace(&format!("${{{token}}}"), value);
                 item = item.replace(&format!("${token}"), value);
@@ -207,7 +219,12 @@ mod tests {
             "$ORIGIN/../lib:/x:${ORIGIN}:/usr/$LIB",
             Path::new("/a/b/prog"),
         );
-        let expected = ["/a/b/../lib", "/x", "/a/b", "/usr/lib/x86_64-linux-gnu"];
+        let expected = [
+            "/a/b/../lib",
+            "/x",
+            "/a/b",
+            &format!("/usr/{}", own_directory()),
+        ];
         assert_eq!(list, expected.map(PathBuf::from));
     }
 

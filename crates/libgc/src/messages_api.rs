@@ -1,16 +1,24 @@
 //! Warnings, the log and the printing functions that libgc exports.
 //!
 //! The printing functions take any number of arguments, which Rust cannot define. Each is a few instructions that
-//! save the argument registers in the layout of a `va_list` (System V ABI, x86-64, section 3.5.7) and call the same
-//! function of ours with it.
+//! save the argument registers in the layout of a `va_list` and call the same function of ours with it
+//! (`messages_api/`).
 
-use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use gleaner_os::output::{self, Fd};
 
 use crate::message::{STREAMS, die};
+
+#[cfg(target_arch = "aarch64")]
+#[path = "messages_api/aarch64.rs"]
+mod arguments;
+#[cfg(target_arch = "x86_64")]
+#[path = "messages_api/x86_64.rs"]
+mod arguments;
+
+use arguments::call_with_arguments;
 
 unsafe extern "C" {
     fn vsnprintf(
@@ -64,42 +72,7 @@ macro_rules! printing {
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
             pub unsafe extern "C" fn $name(format: *const c_char) {
-                // The frame: the va_list at 0 (24 bytes), its register area at 32 (176 bytes), 8 bytes to align the
-                // stack. The arguments on the stack begin above the return address, at 224.
-                naked_asm!(
-                    ".cfi_startproc",
-                    "sub rsp, 216",
-                    ".cfi_def_cfa_offset 224",
-                    "mov [rsp + 40], rsi",
-                    "mov [rsp + 48], rdx",
-                    "mov [rsp + 56], rcx",
-                    "mov [rsp + 64], r8",
-                    "mov [rsp + 72], r9",
-                    "test al, al",
-                    "je 2f",
-                    "movaps [rsp + 80], xmm0",
-                    "movaps [rsp + 96], xmm1",
-                    "movaps [rsp + 112], xmm2",
-                    "movaps [rsp + 128], xmm3",
-                    "movaps [rsp + 144], xmm4",
-                    "movaps [rsp + 160], xmm5",
-                    "movaps [rsp + 176], xmm6",
-                    "movaps [rsp + 192], xmm7",
-                    "2:",
-                    "mov dword ptr [rsp], 8",
-                    "mov dword ptr [rsp + 4], 48",
-                    "lea rax, [rsp + 224]",
-                    "mov [rsp + 8], rax",
-                    "lea rax, [rsp + 32]",
-                    "mov [rsp + 16], rax",
-                    "mov rsi, rsp",
-                    "call {target}",
-                    "add rsp, 216",
-                    ".cfi_def_cfa_offset 8",
-                    "ret",
-                    ".cfi_endproc",
-                    target = sym $target,
-                )
+                call_with_arguments!($target)
             }
         )+
     };

@@ -4,7 +4,9 @@ use core::fmt;
 
 use gleaner_base::sync::load_shared;
 
-/// Bytes that one prefetch brings.
+use crate::instructions;
+
+/// Bytes that one prefetch brings, at least: some Arm processors have lines of two of these.
 pub const CACHE_LINE: usize = 64;
 
 /// A machine word that is used as an address. It may point anywhere; code that dereferences it must know why it may.
@@ -91,23 +93,19 @@ impl Address {
     /// Asks the cache for the line at this address; any address will do.
     #[inline(always)]
     pub fn prefetch(self) {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(self.ptr::<i8>()) };
+        instructions::prefetch(self);
+    }
+
+    /// As [`Address::prefetch`], for a line that is used once: it is not kept.
+    #[inline(always)]
+    pub fn prefetch_once(self) {
+        instructions::prefetch_once(self);
     }
 
     /// As [`Address::prefetch`], for a thread that will write: no other core keeps the line.
     #[inline(always)]
     pub fn prefetch_for_write(self) {
-        // The intrinsic needs a processor feature at compile time; where a processor lacks it, this does nothing.
-        // SAFETY: a prefetch never faults, and changes neither memory nor flags.
-        unsafe {
-            core::arch::asm!(
-                "prefetchw [{}]",
-                in(reg) self.0,
-                options(nostack, preserves_flags, readonly)
-            );
-        }
+        instructions::prefetch_for_write(self);
     }
 
     /// Loads the word stored here.

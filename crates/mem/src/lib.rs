@@ -10,6 +10,12 @@ pub mod arena;
 pub mod cards;
 pub mod growing;
 pub mod header;
+#[cfg(target_arch = "aarch64")]
+#[path = "instructions/aarch64.rs"]
+pub mod instructions;
+#[cfg(target_arch = "x86_64")]
+#[path = "instructions/x86_64.rs"]
+pub mod instructions;
 pub mod mapped_list;
 pub mod object_bits;
 pub mod object_layout;

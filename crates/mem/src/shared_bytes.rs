@@ -14,6 +14,12 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::Address;
 
+#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
+#[path = "shared_bytes/aarch64.rs"]
+mod processor;
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+#[path = "shared_bytes/x86_64.rs"]
+mod processor;
 #[cfg(not(any(miri, loom)))]
 mod vectors;
 

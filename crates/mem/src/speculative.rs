@@ -5,10 +5,8 @@
 //! store would be undefined nevertheless, so the reads here are machine instructions: what relaxed atomic loads of all
 //! slots would do, but several slots at a time, and slots of either width. Only the copy is written by Rust.
 
-use core::arch::asm;
-use core::arch::x86_64::__m128i;
-
 use crate::Address;
+use crate::instructions::{copy_four_pairs, copy_two_pairs, copy_two_words};
 
 /// Copies `bytes` bytes, a multiple of 8 and at least 8: most objects are small, and a call would take longer than
 /// that.
@@ -23,72 +21,11 @@ pub unsafe fn copy_words(from: Address, to: Address, bytes: usize) {
     // all.
     unsafe {
         match bytes {
-            0..=16 => two_words(from, to, bytes - 8),
-            17..=32 => two_pairs(from, to, bytes - 16),
-            33..=64 => four_pairs(from, to, bytes - 32),
+            0..=16 => copy_two_words(from, to, bytes - 8),
+            17..=32 => copy_two_pairs(from, to, bytes - 16),
+            33..=64 => copy_four_pairs(from, to, bytes - 32),
             _ => many(from, to, bytes),
         }
-    }
-}
-
-/// The words at 0 and `last`.
-///
-/// # Safety
-/// As for [`copy_words`], with `last + 8` bytes.
-#[inline(always)]
-unsafe fn two_words(from: Address, to: Address, last: usize) {
-    let (low, high): (u64, u64);
-    // SAFETY: both ranges have at least `last + 8` bytes of the heap, and `to` is the caller's alone, as asked; the
-    // instructions may read what another thread writes.
-    unsafe {
-        asm!("mov {low}, [{from}]", "mov {high}, [{from} + {last}]",
-             from = in(reg) from.word(), last = in(reg) last,
-             low = out(reg) low, high = lateout(reg) high,
-             options(nostack, preserves_flags, readonly));
-        to.ptr::<u64>().write(low);
-        to.add(last).ptr::<u64>().write(high);
-    }
-}
-
-/// The 16 bytes at 0 and at `last`.
-///
-/// # Safety
-/// As for [`copy_words`], with `last + 16` bytes.
-#[inline(always)]
-unsafe fn two_pairs(from: Address, to: Address, last: usize) {
-    let (low, high): (__m128i, __m128i);
-    // SAFETY: both ranges have at least `last + 16` bytes of the heap, and `to` is the caller's alone, as asked; the
-    // instructions may read what another thread writes.
-    unsafe {
-        asm!("movups {low}, [{from}]", "movups {high}, [{from} + {last}]",
-             from = in(reg) from.word(), last = in(reg) last,
-             low = out(xmm_reg) low, high = out(xmm_reg) high,
-             options(nostack, preserves_flags, readonly));
-        to.ptr::<__m128i>().write_unaligned(low);
-        to.add(last).ptr::<__m128i>().write_unaligned(high);
-    }
-}
-
-/// The 32 bytes at 0 and at `last`.
-///
-/// # Safety
-/// As for [`copy_words`], with `last + 32` bytes.
-#[inline(always)]
-unsafe fn four_pairs(from: Address, to: Address, last: usize) {
-    let (low, low_next, high, high_next): (__m128i, __m128i, __m128i, __m128i);
-    // SAFETY: both ranges have at least `last + 32` bytes of the heap, and `to` is the caller's alone, as asked; the
-    // instructions may read what another thread writes.
-    unsafe {
-        asm!("movups {low}, [{from}]", "movups {low_next}, [{from} + 16]",
-             "movups {high}, [{from} + {last}]", "movups {high_next}, [{from} + {last} + 16]",
-             from = in(reg) from.word(), last = in(reg) last,
-             low = out(xmm_reg) low, low_next = out(xmm_reg) low_next,
-             high = out(xmm_reg) high, high_next = out(xmm_reg) high_next,
-             options(nostack, preserves_flags, readonly));
-        to.ptr::<[__m128i; 2]>().write_unaligned([low, low_next]);
-        to.add(last)
-            .ptr::<[__m128i; 2]>()
-            .write_unaligned([high, high_next]);
     }
 }
 
@@ -102,11 +39,11 @@ unsafe fn many(from: Address, to: Address, bytes: usize) {
     let mut at = 0;
     while at < last {
         // SAFETY: `at < bytes - 64`, so 64 bytes from `at` lie inside of both ranges.
-        unsafe { four_pairs(from.add(at), to.add(at), 32) };
+        unsafe { copy_four_pairs(from.add(at), to.add(at), 32) };
         at += 64;
     }
     // SAFETY: the last 64 of the `bytes` bytes of both ranges.
-    unsafe { four_pairs(from.add(last), to.add(last), 32) };
+    unsafe { copy_four_pairs(from.add(last), to.add(last), 32) };
 }
 
 #[cfg(all(test, not(loom)))]

@@ -22,6 +22,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use gleaner_base::events::LineBuffer;
 
 use crate::output::STDERR;
+use crate::processor;
 use crate::signals::{self, Information, SavedErrno};
 use crate::threads::current_tid;
 
@@ -40,14 +41,12 @@ impl Access {
     /// # Safety
     /// `context` is what the kernel gave the handler of the signal.
     unsafe fn of(address: usize, context: *const c_void) -> Access {
-        /// In the processor's error code of a page fault.
-        const WRITES: i64 = 1 << 1;
-        // SAFETY: the kernel gives a handler the registers of the interrupted thread, as asked.
-        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        // SAFETY: what the kernel gave the handler, as asked.
+        let (instruction, writes) = unsafe { processor::fault(context) };
         Access {
             address,
-            instruction: registers[libc::REG_RIP as usize] as usize,
-            writes: registers[libc::REG_ERR as usize] & WRITES != 0,
+            instruction,
+            writes,
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! The monotonic clock reads a page shared with the kernel; the two processor clocks are system calls.
 
+use crate::processor;
+
 /// Nanoseconds of a clock that never goes back.
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
@@ -17,11 +19,10 @@ pub fn process_cpu_ns() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Ticks of the time-stamp counter, which takes a few nanoseconds to read and runs at one pace on all processors.
+/// Ticks of the processor's counter of time, which takes a few nanoseconds to read and runs at one pace on all processors.
 #[inline(always)]
 pub fn ticks() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction.
-    unsafe { core::arch::x86_64::_rdtsc() }
+    processor::ticks()
 }
 
 /// Ticks since an earlier reading; 0 where a processor's counter is behind.

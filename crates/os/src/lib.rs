@@ -10,12 +10,28 @@
 //! state of its own about the matter: signal handlers, threads, keys, fork hooks, the loader.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")))]
-compile_error!("the port layer knows x86-64 Linux with glibc only");
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_os = "linux",
+    target_env = "gnu"
+)))]
+compile_error!("the port layer knows Linux with glibc on x86-64 and 64-bit Arm only");
 
 mod kept_file;
 mod pages;
+#[cfg(target_arch = "aarch64")]
+#[path = "path_calls/aarch64.rs"]
+mod path_calls;
+#[cfg(target_arch = "x86_64")]
+#[path = "path_calls/x86_64.rs"]
+mod path_calls;
 mod places;
+#[cfg(target_arch = "aarch64")]
+#[path = "processor/aarch64.rs"]
+mod processor;
+#[cfg(target_arch = "x86_64")]
+#[path = "processor/x86_64.rs"]
+mod processor;
 mod procfs;
 mod sets;
 mod spawn;

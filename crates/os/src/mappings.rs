@@ -17,14 +17,16 @@ use crate::{own_ranges, procfs, stacks};
 /// A range of addresses: from the first to behind the last.
 pub type Range = (usize, usize);
 
-const PAGE_WORDS: usize = page_size() / size_of::<usize>();
-type Page = [usize; PAGE_WORDS];
+/// What is copied at once, at least: a page, or a part of one where pages are larger.
+const PIECE_BYTES: usize = 4096;
+const PIECE_WORDS: usize = PIECE_BYTES / size_of::<usize>();
+type Piece = [usize; PIECE_WORDS];
 
 // Of this thread: the first one may have ended, and tells nothing then.
 const MAPS: &CStr = c"/proc/thread-self/maps";
 const PAGEMAP: &CStr = c"/proc/thread-self/pagemap";
 
-/// The most pages that are asked about, and copied, with one system call: as many as a word has bits.
+/// The most pages that are asked about, and pieces that are copied, with one system call: as many as a word has bits.
 const AT_ONCE: usize = 64;
 
 /// The most of a mapping that is looked through where the kernel does not tell which pages were touched.
@@ -121,21 +123,21 @@ fn without(
 
 /// Copies memory that others may unmap meanwhile.
 pub struct Copier {
-    one: [Page; 1],
+    one: [Piece; 1],
     /// Where the system gave memory for it.
-    many: Option<NonNull<Page>>,
+    many: Option<NonNull<Piece>>,
 }
 
 impl Copier {
     /// With room for many pages, if the system gives it. While it exists it is the collector's memory, and no one else's.
     pub fn new() -> Copier {
         Copier {
-            one: [[0; PAGE_WORDS]],
-            many: memory::map(AT_ONCE * page_size()).map(NonNull::cast),
+            one: [[0; PIECE_WORDS]],
+            many: memory::map(AT_ONCE * PIECE_BYTES).map(NonNull::cast),
         }
     }
 
-    fn buffer(&mut self) -> &mut [Page] {
+    fn buffer(&mut self) -> &mut [Piece] {
         match self.many {
             // SAFETY: mapped, zero at first, and this one's alone.
             Some(many) => unsafe { core::slice::from_raw_parts_mut(many.as_ptr(), AT_ONCE) },
@@ -153,26 +155,26 @@ impl Copier {
 
     /// The same up to the first address that cannot be read, or the end of the range: that is returned.
     pub fn copy_up(&mut self, (low, high): Range, visit: &mut dyn FnMut(usize, &[usize])) -> usize {
-        let mut page = low & !(page_size() - 1);
-        while page < high {
+        let mut piece = low & !(PIECE_BYTES - 1);
+        while piece < high {
             let buffer = self.buffer();
-            let wanted = (high - page).div_ceil(page_size()).min(buffer.len());
-            let copied = copy(page, &mut buffer[..wanted]);
+            let wanted = (high - piece).div_ceil(PIECE_BYTES).min(buffer.len());
+            let copied = copy(piece, &mut buffer[..wanted]);
             if copied == 0 {
                 break;
             }
-            let (from, end) = (low.max(page), high.min(page + copied * page_size()));
+            let (from, end) = (low.max(piece), high.min(piece + copied * PIECE_BYTES));
             let (first, last) = (
-                (from - page).div_ceil(size_of::<usize>()),
-                (end - page) / size_of::<usize>(),
+                (from - piece).div_ceil(size_of::<usize>()),
+                (end - piece) / size_of::<usize>(),
             );
             visit(
-                page + first * size_of::<usize>(),
+                piece + first * size_of::<usize>(),
                 buffer.as_flattened().get(first..last).unwrap_or_default(),
             );
-            page += copied * page_size();
+            piece += copied * PIECE_BYTES;
         }
-        page.clamp(low, high.max(low))
+        piece.clamp(low, high.max(low))
     }
 }
 
@@ -186,15 +188,15 @@ impl Drop for Copier {
     fn drop(&mut self) {
         if let Some(many) = self.many {
             // SAFETY: mapped by `new`, and used no more.
-            unsafe { memory::unmap(many.cast(), AT_ONCE * page_size()) };
+            unsafe { memory::unmap(many.cast(), AT_ONCE * PIECE_BYTES) };
         }
     }
 }
 
-/// Copies the pages from `start` on, as many as there is room for; how many could be read.
-fn copy(start: usize, pages: &mut [Page]) -> usize {
-    let ours = [pages.as_mut_ptr() as usize, size_of_val(pages)];
-    let theirs = [start, size_of_val(pages)];
+/// Copies the pieces from `start` on, as many as there is room for; how many could be read.
+fn copy(start: usize, pieces: &mut [Piece]) -> usize {
+    let ours = [pieces.as_mut_ptr() as usize, size_of_val(pieces)];
+    let theirs = [start, size_of_val(pieces)];
     let arguments = [
         crate::threads::current_tid().0 as usize,
         ours.as_ptr() as usize,
@@ -203,22 +205,24 @@ fn copy(start: usize, pages: &mut [Page]) -> usize {
         1,
         0,
     ];
-    // SAFETY: the kernel writes no more than the pages that are named first, and answers for the others.
+    // SAFETY: the kernel writes no more than the pieces that are named first, and answers for the others.
     match unsafe { call(libc::SYS_process_vm_readv, arguments) } {
-        Ok(bytes) => bytes / page_size(),
+        Ok(bytes) => bytes / PIECE_BYTES,
         // The kernel may refuse all where it cannot give one.
-        Err(Errno(libc::EFAULT | libc::ENOMEM)) if pages.len() > 1 => copy(start, &mut pages[..1]),
+        Err(Errno(libc::EFAULT | libc::ENOMEM)) if pieces.len() > 1 => {
+            copy(start, &mut pieces[..1])
+        }
         Err(Errno(libc::EFAULT)) => 0,
         // Where nobody may ask (a filter of system calls), they are read.
         Err(_) => {
-            let starts = (start..).step_by(page_size());
+            let starts = (start..).step_by(PIECE_BYTES);
             let readable = starts
-                .zip(pages)
+                .zip(pieces)
                 .take_while(|&(from, _)| memory::readable_end(from, from + 1) > from);
             readable
-                .map(|(from, page)| {
-                    for (number, word) in page.iter_mut().enumerate() {
-                        // SAFETY: the page can be read, and no reference to it is made: others may write to it.
+                .map(|(from, piece)| {
+                    for (number, word) in piece.iter_mut().enumerate() {
+                        // SAFETY: the piece can be read, and no reference to it is made: others may write to it.
                         *word = unsafe { (from as *const usize).add(number).read_volatile() };
                     }
                 })
@@ -484,7 +488,7 @@ mod tests {
             }
         });
         assert!(told);
-        assert_eq!(found, [(0, PAGE_WORDS, SECRET)]);
+        assert_eq!(found, [(0, page_size() / size_of::<usize>(), SECRET)]);
         assert_eq!(resident(low, 3), Some(0b001));
         // SAFETY: mapped above, and used no more.
         unsafe { libc::munmap(low as *mut core::ffi::c_void, bytes) };
@@ -537,7 +541,7 @@ mod tests {
         let pagemap = Touched(open_read(PAGEMAP));
         assert_eq!(pagemap.of(low, pages), Some(0b1001));
         assert_eq!(found, [low + 40, low + 3 * page_size() + 16]);
-        assert_eq!(words_seen, PAGE_WORDS + 3);
+        assert_eq!(words_seen, page_size() / size_of::<usize>() + 3);
         // SAFETY: mapped above.
         let changed = unsafe {
             let third = (low + 2 * page_size()) as *mut core::ffi::c_void;
@@ -561,13 +565,13 @@ mod tests {
             );
             assert_eq!((pieces[0].0, pieces[0].2), (40, SECRET));
             let words: usize = pieces.iter().map(|piece| piece.1).sum();
-            assert_eq!(words, 2 * PAGE_WORDS - 5 + 2);
+            assert_eq!(words, 2 * page_size() / size_of::<usize>() - 5 + 2);
         }
         // SAFETY: mapped above, and used no more.
         unsafe {
             libc::munmap(mapped, pages * page_size());
             memory::unmap(own, page_size());
         }
-        assert_eq!(copy(low, &mut [[0; PAGE_WORDS]; 2]), 0);
+        assert_eq!(copy(low, &mut [[0; PIECE_WORDS]; 2]), 0);
     }
 }

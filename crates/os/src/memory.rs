@@ -696,11 +696,10 @@ mod tests {
     #[test]
     fn committed_executable_memory_runs() {
         let start = reserve(4096, 4096).unwrap();
-        // SAFETY: the page is this test's; the bytes are `mov eax, 42; ret`.
+        // SAFETY: the page is this test's; the bytes are a function.
         unsafe {
             assert!(commit_executable(start, 4096));
-            let code = [0xb8u8, 42, 0, 0, 0, 0xc3];
-            start.as_ptr().copy_from_nonoverlapping(code.as_ptr(), 6);
+            crate::processor::write_function(start.as_ptr());
             let run: extern "C" fn() -> i32 = core::mem::transmute(start.as_ptr());
             assert_eq!(run(), 42);
             assert!(unmap(start, 4096));

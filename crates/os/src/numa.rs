@@ -289,7 +289,9 @@ mod tests {
     use crate::memory;
     use crate::topology::Topology;
 
-    const BYTES: usize = 64 * page_size();
+    fn all_bytes() -> usize {
+        64 * page_size()
+    }
 
     /// The first node that can be used, unless this system does not place pages at all.
     fn first_node() -> Option<NodeNumber> {
@@ -310,21 +312,21 @@ mod tests {
     fn a_range_has_the_policy_that_it_was_given() {
         let Some(node) = first_node() else { return };
         let its = set(&[usize::from(node.0)]);
-        let start = memory::reserve(BYTES, page_size()).unwrap();
+        let start = memory::reserve(all_bytes(), page_size()).unwrap();
         // SAFETY: the reservation is this test's, 64 pages long.
         unsafe {
-            let last = start.add(BYTES - 1);
+            let last = start.add(all_bytes() - 1);
             assert!(policy_of(start).unwrap().is_own_node());
-            bind(start, BYTES, node).unwrap();
+            bind(start, all_bytes(), node).unwrap();
             assert_eq!(policy_of(last), Ok(Policy::Preferred(its)));
-            interleave(start, BYTES / 2, &its).unwrap();
+            interleave(start, all_bytes() / 2, &its).unwrap();
             assert_eq!(policy_of(start), Ok(Policy::Interleave(its)));
             assert_eq!(policy_of(last), Ok(Policy::Preferred(its)));
-            assert!(memory::commit(start, BYTES));
+            assert!(memory::commit(start, all_bytes()));
             assert_eq!(policy_of(start), Ok(Policy::Interleave(its)));
-            default(start, BYTES).unwrap();
+            default(start, all_bytes()).unwrap();
             assert_eq!(policy_of(start), Ok(Policy::Default));
-            assert!(memory::unmap(start, BYTES));
+            assert!(memory::unmap(start, all_bytes()));
         }
     }
 
@@ -358,10 +360,10 @@ mod tests {
     #[test]
     fn what_the_kernel_refuses_is_said_with_the_remedy() {
         let Some(node) = first_node() else { return };
-        let start = memory::map(BYTES).unwrap();
+        let start = memory::map(all_bytes()).unwrap();
         // SAFETY: the mapping is this test's; refused calls change nothing.
         unsafe {
-            let refused = bind(start, BYTES, NodeNumber(1023)).unwrap_err();
+            let refused = bind(start, all_bytes(), NodeNumber(1023)).unwrap_err();
             assert_eq!(
                 (refused.request, refused.reason),
                 (Request::Place, Reason::Nodes)
@@ -370,11 +372,11 @@ mod tests {
                 refused.to_string().contains("Mems_allowed_list"),
                 "{refused}"
             );
-            let nothing = interleave(start, BYTES, &NodeSet::EMPTY).unwrap_err();
+            let nothing = interleave(start, all_bytes(), &NodeSet::EMPTY).unwrap_err();
             assert_eq!(nothing.reason, Reason::Nodes);
             assert_eq!(policy_of(start), Ok(Policy::Default));
-            assert!(memory::unmap(start, BYTES));
-            let range = bind(start, BYTES, node).unwrap_err();
+            assert!(memory::unmap(start, all_bytes()));
+            let range = bind(start, all_bytes(), node).unwrap_err();
             assert_eq!(range.reason, Reason::Range);
         }
         for (number, remedy) in [
@@ -458,15 +460,16 @@ mod tests {
     #[test]
     fn a_sandbox_that_refuses_everything_is_survived() {
         fn all_are(reason: Reason) -> bool {
-            let Some(start) = memory::map(BYTES) else {
+            let Some(start) = memory::map(all_bytes()) else {
                 return false;
             };
             let refused = |request| Err(Refusal { request, reason });
             // SAFETY: the mapping is this test's.
             let placed = unsafe {
-                bind(start, BYTES, NodeNumber(0)) == refused(Request::Place)
-                    && interleave(start, BYTES, &NodeSet::range(0, 1)) == refused(Request::Place)
-                    && default(start, BYTES) == refused(Request::Place)
+                bind(start, all_bytes(), NodeNumber(0)) == refused(Request::Place)
+                    && interleave(start, all_bytes(), &NodeSet::range(0, 1))
+                        == refused(Request::Place)
+                    && default(start, all_bytes()) == refused(Request::Place)
             };
             placed
                 && policy_of(start).err() == refused(Request::AskPolicy).err()

@@ -4,6 +4,7 @@
 //! holds, so nothing here is buffered. Interrupted calls are repeated and short writes are finished; a
 //! descriptor that does not block is waited for.
 
+use crate::path_calls;
 use crate::syscall::{Errno, call, until_uninterrupted};
 use core::ffi::CStr;
 use core::fmt::Write as _;
@@ -80,16 +81,10 @@ pub enum Present {
 /// What a file of that name would replace.
 pub fn present(path: &CStr) -> Present {
     let mut status = core::mem::MaybeUninit::<libc::stat>::uninit();
-    let arguments = [
-        path.as_ptr() as usize,
-        status.as_mut_ptr() as usize,
-        0,
-        0,
-        0,
-        0,
-    ];
-    // SAFETY: the path is a string, and the record outlives the call, which fills it when it succeeds.
-    let mode = unsafe { call(libc::SYS_lstat, arguments).map(|_| status.assume_init().st_mode) };
+    // SAFETY: the record outlives the call, which fills it when it succeeds.
+    let mode = unsafe {
+        path_calls::lstat(path, status.as_mut_ptr()).map(|_| status.assume_init().st_mode)
+    };
     match mode {
         Ok(mode) if mode & libc::S_IFMT != libc::S_IFREG => Present::Kept,
         _ => Present::Replaceable,
@@ -134,16 +129,8 @@ pub(crate) fn write_name(file: Fd, out: &mut dyn core::fmt::Write) {
     if write!(link, "/proc/self/fd/{}\0", file.0).is_err() {
         return;
     }
-    let arguments = [
-        link.as_bytes().as_ptr() as usize,
-        name.as_mut_ptr() as usize,
-        name.len(),
-        0,
-        0,
-        0,
-    ];
-    // SAFETY: the path is a string, and both outlive the call, which writes no more than it is told.
-    let length = unsafe { call(libc::SYS_readlink, arguments) };
+    // SAFETY: the path is a string with its end.
+    let length = unsafe { path_calls::readlink(link.as_bytes().as_ptr(), &mut name) };
     // One that fills the buffer is cut.
     let name = length
         .ok()
@@ -156,15 +143,13 @@ pub(crate) fn write_name(file: Fd, out: &mut dyn core::fmt::Write) {
 
 /// Gives a file another name, in place of one that has it; false where that cannot be.
 pub fn rename(from: &CStr, to: &CStr) -> bool {
-    let arguments = [from.as_ptr() as usize, to.as_ptr() as usize, 0, 0, 0, 0];
-    // SAFETY: both are strings that outlive the call.
-    unsafe { call(libc::SYS_rename, arguments) }.is_ok()
+    path_calls::rename(from, to).is_ok()
 }
 
 /// Removes a file.
 pub fn remove(path: &CStr) {
-    // SAFETY: a string that outlives the call. Nothing depends on what becomes of it.
-    let _ = unsafe { call(libc::SYS_unlink, [path.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+    // Nothing depends on what becomes of it.
+    let _ = path_calls::unlink(path);
 }
 
 /// Opens a file for reading.
@@ -225,14 +210,8 @@ impl Fd {
             events: libc::POLLOUT,
             revents: 0,
         };
-        let forever = -1isize as usize;
-        // SAFETY: one poll record, which outlives the call. A failure only means another attempt to write.
-        let _ = unsafe {
-            call(
-                libc::SYS_poll,
-                [&raw mut poll as usize, 1, forever, 0, 0, 0],
-            )
-        };
+        // A failure only means another attempt to write.
+        let _ = path_calls::poll(&mut poll);
     }
 
     /// Reads some bytes, 0 at the end.

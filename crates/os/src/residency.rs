@@ -156,14 +156,13 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    const PAGE: usize = memory::page_size();
     /// The bits are cleared for the whole process.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     #[test]
     fn resident_bytes_follow_what_is_used() {
         assert!(resident_bytes() > 0);
-        assert!(peak_resident_bytes() >= 64 * PAGE as u64);
+        assert!(peak_resident_bytes() >= 64 * memory::page_size() as u64);
         let text = std::fs::read_to_string("/proc/self/status").unwrap();
         assert!(text.contains("VmHWM:"));
     }
@@ -171,34 +170,42 @@ mod tests {
     #[test]
     fn what_was_not_written_is_not_backed() {
         let pages = 3000;
-        let start = memory::map(pages * PAGE).unwrap();
+        let start = memory::map(pages * memory::page_size()).unwrap();
         // SAFETY: the mapping is this test's, and all offsets are inside.
         unsafe {
-            crate::hugepages::unadvise(start, pages * PAGE);
+            crate::hugepages::unadvise(start, pages * memory::page_size());
             watch_pages();
-            let backed = |enough| backed_bytes(start, pages * PAGE, enough);
+            let backed = |enough| backed_bytes(start, pages * memory::page_size(), enough);
             assert_eq!(backed(usize::MAX), 0);
             for page in [0, 255, 256, 2999] {
-                start.add(page * PAGE).write_volatile(1);
+                start.add(page * memory::page_size()).write_volatile(1);
             }
-            assert_eq!(backed(usize::MAX), 4 * PAGE);
-            assert_eq!(backed(PAGE), 2 * PAGE, "it stops when it knows enough");
+            assert_eq!(backed(usize::MAX), 4 * memory::page_size());
+            assert_eq!(
+                backed(memory::page_size()),
+                2 * memory::page_size(),
+                "it stops when it knows enough"
+            );
             OPENER.store(1, Ordering::Relaxed);
-            assert_eq!(backed(usize::MAX), pages * PAGE, "nobody says in a child");
+            assert_eq!(
+                backed(usize::MAX),
+                pages * memory::page_size(),
+                "nobody says in a child"
+            );
             OPENER.store(current_process(), Ordering::Relaxed);
-            assert!(memory::unmap(start, pages * PAGE));
+            assert!(memory::unmap(start, pages * memory::page_size()));
         }
     }
 
     #[test]
     fn touches_are_counted_page_by_page() {
         let _one = ONE_AT_A_TIME.lock();
-        let all = memory::map(64 * PAGE).unwrap();
+        let all = memory::map(64 * memory::page_size()).unwrap();
         // SAFETY: the mapping is this test's, and all offsets are inside.
         unsafe {
-            crate::hugepages::unadvise(all, 64 * PAGE);
-            all.write_bytes(1, 64 * PAGE);
-            let (start, bytes) = (all.add(8 * PAGE), 32 * PAGE);
+            crate::hugepages::unadvise(all, 64 * memory::page_size());
+            all.write_bytes(1, 64 * memory::page_size());
+            let (start, bytes) = (all.add(8 * memory::page_size()), 32 * memory::page_size());
             assert_eq!(
                 referenced_bytes(start, bytes),
                 None,
@@ -210,39 +217,42 @@ mod tests {
                 assert!(clear_referenced());
                 assert_eq!(referenced_bytes(start, bytes), Some(0));
                 all.write_volatile(1);
-                all.add(63 * PAGE).read_volatile();
+                all.add(63 * memory::page_size()).read_volatile();
                 assert_eq!(
                     referenced_bytes(start, bytes),
                     Some(0),
                     "the neighbours do not count"
                 );
-                start.add(5 * PAGE).read_volatile();
-                start.add(9 * PAGE + round).write_volatile(2);
-                assert_eq!(referenced_bytes(start, bytes), Some(2 * PAGE));
+                start.add(5 * memory::page_size()).read_volatile();
+                start.add(9 * memory::page_size() + round).write_volatile(2);
+                assert_eq!(
+                    referenced_bytes(start, bytes),
+                    Some(2 * memory::page_size())
+                );
             }
             assert_eq!(start.read(), 1, "the contents stay");
             assert!(rejoin(start, bytes));
             assert_eq!(referenced_bytes(start, bytes), None);
-            assert!(memory::unmap(all, 64 * PAGE));
+            assert!(memory::unmap(all, 64 * memory::page_size()));
         }
     }
 
     #[test]
     fn a_touch_by_another_processor_is_counted() {
         let _one = ONE_AT_A_TIME.lock();
-        let start = memory::map(16 * PAGE).unwrap();
+        let start = memory::map(16 * memory::page_size()).unwrap();
         let address = start.as_ptr() as usize;
         // SAFETY: the mapping is this test's; the other thread only reads it and is joined.
         unsafe {
-            crate::hugepages::unadvise(start, 16 * PAGE);
-            start.write_bytes(1, 16 * PAGE);
-            assert!(isolate(start, 16 * PAGE));
+            crate::hugepages::unadvise(start, 16 * memory::page_size());
+            start.write_bytes(1, 16 * memory::page_size());
+            assert!(isolate(start, 16 * memory::page_size()));
             std::thread::scope(|scope| {
                 let (go, wait) = std::sync::mpsc::channel::<usize>();
                 let (say, hear) = std::sync::mpsc::channel::<u8>();
                 scope.spawn(move || {
                     for page in wait {
-                        let page = (address + page * PAGE) as *const u8;
+                        let page = (address + page * memory::page_size()) as *const u8;
                         say.send(page.read_volatile()).unwrap();
                     }
                 });
@@ -250,14 +260,17 @@ mod tests {
                     go.send(3).unwrap();
                     hear.recv().unwrap();
                     assert!(clear_referenced());
-                    assert_eq!(referenced_bytes(start, 16 * PAGE), Some(0));
+                    assert_eq!(referenced_bytes(start, 16 * memory::page_size()), Some(0));
                     go.send(3).unwrap();
                     hear.recv().unwrap();
-                    assert_eq!(referenced_bytes(start, 16 * PAGE), Some(PAGE));
+                    assert_eq!(
+                        referenced_bytes(start, 16 * memory::page_size()),
+                        Some(memory::page_size())
+                    );
                 }
                 drop(go);
             });
-            assert!(memory::unmap(start, 16 * PAGE));
+            assert!(memory::unmap(start, 16 * memory::page_size()));
         }
     }
 }

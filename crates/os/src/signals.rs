@@ -4,6 +4,7 @@
 //! sent to a thread, not to the process, and the answer tells a thread that has ended from a failure that
 //! may pass.
 
+use crate::processor;
 use crate::syscall::{Errno, call};
 use crate::threads::ThreadId;
 use core::ffi::{c_int, c_void};
@@ -140,17 +141,7 @@ pub fn is_handler_ours(signal: c_int) -> bool {
 /// ThreadSanitizer's does so with all handlers. A thread that waits here calls none. The loader has decided it before this
 /// code runs, so it takes no lock; safe in a handler.
 pub fn are_kept_back() -> bool {
-    let runtime: usize;
-    // SAFETY: reads the word in which the loader puts the address of that runtime's function, or 0 without one.
-    unsafe {
-        core::arch::asm!(
-            ".weak __tsan_init",
-            "mov {runtime}, qword ptr [rip + __tsan_init@GOTPCREL]",
-            runtime = out(reg) runtime,
-            options(pure, readonly, nostack, preserves_flags)
-        );
-    }
-    runtime != 0
+    processor::thread_sanitizer() != 0
 }
 
 /// What became of a signal.

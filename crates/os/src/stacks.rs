@@ -1,10 +1,11 @@
 //! Where the calling thread's stack is, without asking more than needed.
 //!
 //! A collector scans a stack from the stack pointer to its high end. For the process's first thread the
-//! loader noted that end; the stack of any other thread has the thread's control block at its top, so the
-//! thread pointer tells. Everything here concerns the calling thread, which runs on its own stack, not on
+//! loader noted that end; the stack of any other thread has the thread's control block at its top (on Arm with the
+//! thread-locals above it), so the thread pointer tells. Everything here concerns the calling thread, which runs on its own stack, not on
 //! one that the program switched to (a coroutine, an alternate signal stack).
 
+use crate::processor::{self, CALLEE_SAVED, CONTROL_BLOCK, stack_pointer};
 use crate::procfs;
 use crate::syscall::call;
 use crate::threads::{current_process, current_pthread, current_tid};
@@ -95,24 +96,13 @@ pub fn stack_of_current_thread() -> Option<(usize, usize)> {
     known.then_some((low as usize, low as usize + bytes))
 }
 
-/// Roughly the stack pointer of the caller.
-#[inline(always)]
-fn stack_pointer() -> usize {
-    let here: usize;
-    // SAFETY: copies a register.
-    unsafe {
-        core::arch::asm!("mov {}, rsp", out(reg) here, options(nomem, nostack, preserves_flags));
-    }
-    here
-}
-
 /// The registers that a function must preserve for its caller, on the stack, where a scan finds pointers in them.
 ///
 /// Make it a local of a function that is never inlined: then all that its callers need, their frames and registers,
 /// lies at or above [`SavedRegisters::address`]. What the function itself spills may lie below.
 #[repr(C)]
 pub struct SavedRegisters {
-    callee_saved: [usize; 6],
+    callee_saved: [usize; CALLEE_SAVED],
     kept: usize,
 }
 
@@ -121,7 +111,7 @@ impl SavedRegisters {
     #[inline(always)]
     pub const fn keeping(word: usize) -> SavedRegisters {
         SavedRegisters {
-            callee_saved: [0; 6],
+            callee_saved: [0; CALLEE_SAVED],
             kept: word,
         }
     }
@@ -129,14 +119,7 @@ impl SavedRegisters {
     /// Stores the registers; returns where a scan of the stack starts.
     #[inline(always)]
     pub fn save(&mut self) -> usize {
-        // SAFETY: stores six registers into the six words.
-        unsafe {
-            core::arch::asm!(
-                "mov [{0}], rbx", "mov [{0} + 8], rbp", "mov [{0} + 16], r12",
-                "mov [{0} + 24], r13", "mov [{0} + 32], r14", "mov [{0} + 40], r15",
-                in(reg) self.callee_saved.as_mut_ptr(), options(nostack, preserves_flags)
-            );
-        }
+        processor::save_registers(&mut self.callee_saved);
         self.address()
     }
 
@@ -172,9 +155,6 @@ fn lowest_of_process_stack(high: usize, here: usize) -> usize {
     high.saturating_sub(bytes).min(here) & !(crate::memory::page_size() - 1)
 }
 
-/// Bytes of the control block in the C library of Debian 12; it lies at the top of a thread's stack.
-const CONTROL_BLOCK: usize = 2368;
-
 /// The high end of the calling thread's stack, without allocation, lock or (as a rule) reading files.
 ///
 /// For a thread other than the first it covers the thread's thread-locals, its control block and the values
@@ -209,7 +189,8 @@ mod tests {
             let here = &raw const local as usize;
             let (low, high) = stack_of_current_thread().unwrap();
             assert!(low < here && here < high);
-            assert_eq!(stack_top(), high);
+            let page = crate::memory::page_size();
+            assert_eq!(stack_top(), high.next_multiple_of(page));
             assert!(high > current_pthread().0);
         };
         std::thread::spawn(check).join().unwrap();
@@ -224,7 +205,8 @@ mod tests {
         extern "C" fn check(_: *mut c_void) -> *mut c_void {
             let (_, high) = stack_of_current_thread().unwrap();
             let top = stack_top();
-            usize::from(top >= high && top < high + crate::memory::page_size()) as *mut c_void
+            usize::from(top >= high && top < high + CONTROL_BLOCK.max(crate::memory::page_size()))
+                as *mut c_void
         }
         let memory = crate::memory::map(256 << 10).unwrap();
         for odd in [0, 64, 1024, 2048, 2304, 2368, 2432, 2944] {

@@ -4,47 +4,20 @@
 //! a lock or is a cancellation point, so every call is safe in a signal handler and in a stopped world. Any
 //! thread.
 
-use core::arch::asm;
+use crate::processor;
 
 /// The error number of a failed call, as the kernel gives it (positive).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Errno(pub i32);
 
-/// Makes system call `number` with six arguments; shorter calls pass zeros.
-///
-/// # Safety
-/// The arguments must be valid for that system call, pointers included.
-#[inline]
-unsafe fn raw(number: libc::c_long, arguments: [usize; 6]) -> isize {
-    let [a, b, c, d, e, f] = arguments;
-    let result: isize;
-    // SAFETY: the arguments are valid for this call, pointers included, as asked; the kernel clobbers rcx and r11 only.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") a,
-            in("rsi") b,
-            in("rdx") c,
-            in("r10") d,
-            in("r8") e,
-            in("r9") f,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
-}
-
-/// Makes system call `number` and splits its result into value and error.
+/// Makes system call `number` with six arguments, and splits its result into value and error; shorter calls pass zeros.
 ///
 /// # Safety
 /// The arguments must be valid for that system call, pointers included.
 #[inline]
 pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, Errno> {
     // SAFETY: the arguments are valid for this call, pointers included, as asked.
-    let result = unsafe { raw(number, arguments) };
+    let result = unsafe { processor::system_call(number, arguments) };
     if (-4095..0).contains(&result) {
         Err(Errno(-result as i32))
     } else {

@@ -6,66 +6,24 @@
 //! declare such a variable, so assembly does; the symbol is hidden, so each library that contains this crate has its
 //! own. A new thread's word is 0, and no destructor runs.
 
-use core::arch::{asm, global_asm};
-
-global_asm!(
-    ".pushsection .tbss.gleaner_thread_word,\"awT\",@nobits",
-    ".globl gleaner_thread_word",
-    ".hidden gleaner_thread_word",
-    ".type gleaner_thread_word,@object",
-    ".size gleaner_thread_word,8",
-    ".p2align 3",
-    "gleaner_thread_word:",
-    ".zero 8",
-    ".popsection",
-);
+use crate::processor;
 
 /// The calling thread's word; 0 until it is set.
 #[inline(always)]
 pub fn thread_word() -> usize {
-    let word: usize;
-    // SAFETY: reads the calling thread's own word at its fixed offset from the thread pointer.
-    unsafe {
-        asm!(
-            "mov {word}, qword ptr [rip + gleaner_thread_word@GOTTPOFF]",
-            "mov {word}, qword ptr fs:[{word}]",
-            word = out(reg) word,
-            options(nostack, preserves_flags, readonly, pure),
-        );
-    }
-    word
+    processor::thread_word()
 }
 
 /// Sets the calling thread's word: one store, so a signal handler sees the old value or the new one.
 #[inline(always)]
 pub fn set_thread_word(word: usize) {
-    // SAFETY: writes the calling thread's own word, which nothing else refers to.
-    unsafe {
-        asm!(
-            "mov {offset}, qword ptr [rip + gleaner_thread_word@GOTTPOFF]",
-            "mov qword ptr fs:[{offset}], {word}",
-            word = in(reg) word,
-            offset = out(reg) _,
-            options(nostack, preserves_flags),
-        );
-    }
+    processor::set_thread_word(word);
 }
 
 /// The address of the calling thread's word, valid while that thread lives.
 #[inline(always)]
 pub fn thread_word_address() -> *mut usize {
-    let address: *mut usize;
-    // SAFETY: word 0 of the thread control block holds its own address; adding the offset touches no
-    // memory.
-    unsafe {
-        asm!(
-            "mov {address}, qword ptr fs:[0]",
-            "add {address}, qword ptr [rip + gleaner_thread_word@GOTTPOFF]",
-            address = out(reg) address,
-            options(nostack, readonly, pure),
-        );
-    }
-    address
+    processor::thread_word_address()
 }
 
 #[cfg(all(test, not(loom)))]

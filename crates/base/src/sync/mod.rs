@@ -9,8 +9,13 @@
 //! function may be called in a signal handler, in a stopped world and in a forked child.
 //! Any thread runs it.
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
-compile_error!("gleaner's sync facade speaks x86-64 Linux only: it makes raw system calls");
+#[cfg(not(all(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_os = "linux"
+)))]
+compile_error!(
+    "gleaner's sync facade speaks Linux on x86-64 and 64-bit Arm only: it makes raw system calls"
+);
 
 mod counter;
 mod gate;
@@ -23,6 +28,13 @@ mod imp;
 #[cfg(not(loom))]
 #[path = "native.rs"]
 mod imp;
+
+#[cfg(all(target_arch = "aarch64", not(loom)))]
+#[path = "processor/aarch64.rs"]
+mod processor;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[path = "processor/x86_64.rs"]
+mod processor;
 
 pub use counter::Counter;
 pub use gate::Gate;

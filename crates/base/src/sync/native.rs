@@ -1,18 +1,16 @@
-//! The facade over `core` atomics and raw system calls of x86-64 Linux.
+//! The facade over `core` atomics and raw system calls of Linux.
 //!
-//! The calls are made by the `syscall` instruction and not through libc: a libc wrapper reports
+//! The calls are made by the processor's instruction (`processor/`) and not through libc: a libc wrapper reports
 //! errors in `errno`, which belongs to the interrupted program when a signal handler waits here.
 //! The result of a system call is dropped: every caller rechecks its word after a wait, so "woken",
 //! "value differed", "interrupted" and "timed out" are one case. Any thread runs it.
 
-use core::arch::asm;
+use super::processor;
 
 pub use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 
-const SYS_SCHED_YIELD: usize = 24;
-const SYS_FUTEX: usize = 202;
 const FUTEX_PRIVATE: usize = 128;
 const FUTEX_WAIT: usize = FUTEX_PRIVATE;
 const FUTEX_WAKE: usize = 1 | FUTEX_PRIVATE;
@@ -85,12 +83,7 @@ pub unsafe fn load_shared(word: *const usize) -> usize {
 /// Lets other threads of this processor run first (`sched_yield`).
 #[inline]
 pub fn yield_now() {
-    // SAFETY: sched_yield takes no argument and touches no memory of ours; the instruction
-    // clobbers rax, rcx and r11, all named.
-    unsafe {
-        asm!("syscall", inlateout("rax") SYS_SCHED_YIELD => _,
-             lateout("rcx") _, lateout("r11") _, options(nostack));
-    }
+    processor::sched_yield();
 }
 
 /// Sleeps while `word` holds `expected`: returns at once if it does not, else after a
@@ -123,14 +116,8 @@ pub fn futex_wake(word: &AtomicU32, count: u32) {
 }
 
 fn futex(word: &AtomicU32, operation: usize, value: u32, timeout: *const Timespec) {
-    // SAFETY: the word is live for the call, the timeout is null or points to a live timespec; the
-    // kernel reads both and writes neither. rax, rcx and r11 are named as clobbered. No `nomem`:
-    // the compiler must not move memory accesses across the call.
-    unsafe {
-        asm!("syscall", inlateout("rax") SYS_FUTEX => _,
-             in("rdi") word.as_ptr(), in("rsi") operation, in("rdx") value as usize,
-             in("r10") timeout, lateout("rcx") _, lateout("r11") _, options(nostack));
-    }
+    // SAFETY: the timeout is null or points to a timespec of the caller's, live for the call.
+    unsafe { processor::futex(word, operation, value, timeout as usize) };
 }
 
 #[cfg(test)]

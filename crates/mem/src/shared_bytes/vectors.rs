@@ -1,4 +1,4 @@
-//! Relaxed accesses to many bytes by one instruction of an x86-64 processor each.
+//! Relaxed accesses to many bytes by one instruction of the processor each.
 //!
 //! # Why this is sound
 //! An `asm!` block may do what some Rust code might do there, and each block here states which: one relaxed load of each
@@ -10,171 +10,18 @@
 //! Blocks that copy words of numbers load and store each number once and at once, since the words are aligned; other threads
 //! use these numbers by accesses of their size.
 //!
-//! No block says `nomem` or `pure`: to the compiler each may read and write the memory that its pointers lead to. No
-//! block keeps anything in a vector register: those that use wide ones say that all are overwritten, and clear the
-//! upper halves, which would slow down what uses narrow ones.
+//! No block says `nomem` or `pure`: to the compiler each may read and write the memory that its pointers lead to.
 
-use core::arch::asm;
-
+use super::processor::{
+    BLOCK, LONG_FILL, WIDE, copy_blocks_downward, copy_blocks_of_words, copy_blocks_upward,
+    copy_piece, differing_of_16, equal_blocks, fill_long, first_of, has_blocks, load_eight,
+    load_four, store_piece,
+};
 use crate::Address;
-use crate::zero::Processor;
 
-/// Bytes that one turn of a loop over wide vectors takes.
-const BLOCK: usize = 128;
-/// Bytes of a wide vector. A copy of [`LONG`] bytes or more stores aligned ones, since a store into two cache lines takes twice
+/// A copy of so many bytes or more stores whole vectors at multiples of their size, since a store into two cache lines takes twice
 /// as long as one into one.
-const WIDE: usize = 32;
 const LONG: usize = 4 * BLOCK;
-
-fn has_wide_vectors() -> bool {
-    Processor::detect().avx
-}
-
-/// A loop over blocks with four wide vectors in `ymm0` to `ymm3`: `rsi` and `rdi` lead to the first block, and go on by
-/// `$step` bytes. The result is how many of the blocks are left.
-macro_rules! for_each_block {
-    ($from:expr, $to:expr, $blocks:expr, $step:literal, $($instruction:literal),+ $(,)?) => {{
-        let left: usize;
-        asm!(
-            "2:",
-            $($instruction,)+
-            concat!("add rsi, ", $step),
-            concat!("add rdi, ", $step),
-            "sub rcx, 1",
-            "jnz 2b",
-            "3:",
-            "vzeroupper",
-            inout("rsi") $from.word() => _,
-            inout("rdi") $to.word() => _,
-            inout("rcx") $blocks => left,
-            clobber_abi("sysv64"),
-            options(nostack),
-        );
-        left
-    }};
-}
-
-/// Copies one block: loads all of it, then stores all of it.
-macro_rules! copy_blocks {
-    ($from:expr, $to:expr, $blocks:expr, $step:literal) => {
-        for_each_block!(
-            $from,
-            $to,
-            $blocks,
-            $step,
-            "vmovdqu ymm0, [rsi]",
-            "vmovdqu ymm1, [rsi + 32]",
-            "vmovdqu ymm2, [rsi + 64]",
-            "vmovdqu ymm3, [rsi + 96]",
-            "vmovdqu [rdi], ymm0",
-            "vmovdqu [rdi + 32], ymm1",
-            "vmovdqu [rdi + 64], ymm2",
-            "vmovdqu [rdi + 96], ymm3",
-        )
-    };
-}
-
-/// Copies blocks of aligned pairs of words from the first on: loads half of a block, then stores it, then the other half.
-macro_rules! copy_pairs {
-    ($from:expr, $to:expr, $blocks:expr) => {
-        for_each_block!(
-            $from,
-            $to,
-            $blocks,
-            "128",
-            "vmovdqa xmm0, [rsi]",
-            "vmovdqa xmm1, [rsi + 16]",
-            "vmovdqa xmm2, [rsi + 32]",
-            "vmovdqa xmm3, [rsi + 48]",
-            "vmovdqa [rdi], xmm0",
-            "vmovdqa [rdi + 16], xmm1",
-            "vmovdqa [rdi + 32], xmm2",
-            "vmovdqa [rdi + 48], xmm3",
-            "vmovdqa xmm0, [rsi + 64]",
-            "vmovdqa xmm1, [rsi + 80]",
-            "vmovdqa xmm2, [rsi + 96]",
-            "vmovdqa xmm3, [rsi + 112]",
-            "vmovdqa [rdi + 64], xmm0",
-            "vmovdqa [rdi + 80], xmm1",
-            "vmovdqa [rdi + 96], xmm2",
-            "vmovdqa [rdi + 112], xmm3",
-        )
-    };
-}
-
-/// Stores as many bytes of a word as the instruction does.
-macro_rules! store_by {
-    ($store:literal, $to:expr, $word:expr) => {
-        asm!(
-            $store,
-            to = in(reg) $to.word(),
-            word = in(reg) $word,
-            options(nostack, preserves_flags),
-        )
-    };
-}
-
-/// Copies as many bytes as the instructions load and store: loads all, then stores all.
-macro_rules! copy_by {
-    ($class:ident, $load:literal, $store:literal, $from:expr, $to:expr) => {
-        asm!(
-            $load,
-            $store,
-            from = in(reg) $from.word(),
-            to = in(reg) $to.word(),
-            bytes = out($class) _,
-            options(nostack, preserves_flags),
-        )
-    };
-}
-
-/// Copies 2^`log2` bytes, at most 16.
-///
-/// # Safety
-/// They lie at both places.
-#[inline(always)]
-unsafe fn copy_piece(from: Address, to: Address, log2: u32) {
-    // SAFETY: one relaxed load of each of these bytes, and one relaxed store of each, as the file says.
-    unsafe {
-        match log2 {
-            4 => copy_by!(
-                xmm_reg,
-                "movdqu {bytes}, [{from}]",
-                "movdqu [{to}], {bytes}",
-                from,
-                to
-            ),
-            3 => copy_by!(
-                reg,
-                "mov {bytes}, [{from}]",
-                "mov [{to}], {bytes}",
-                from,
-                to
-            ),
-            2 => copy_by!(
-                reg,
-                "mov {bytes:e}, [{from}]",
-                "mov [{to}], {bytes:e}",
-                from,
-                to
-            ),
-            1 => copy_by!(
-                reg,
-                "movzx {bytes:e}, word ptr [{from}]",
-                "mov [{to}], {bytes:x}",
-                from,
-                to
-            ),
-            _ => copy_by!(
-                reg,
-                "movzx {bytes:e}, byte ptr [{from}]",
-                "mov [{to}], {bytes:l}",
-                from,
-                to
-            ),
-        }
-    }
-}
 
 /// Fewer bytes than these are at most one piece of each size: 8, 4, 2 and 1 bytes.
 pub const FEW: usize = 16;
@@ -209,45 +56,6 @@ pub unsafe fn copy_few(from: Address, to: Address, count: usize) {
     }
 }
 
-/// As many bytes as the instruction loads, the first of them lowest.
-macro_rules! load_by {
-    ($load:literal, $from:expr) => {{
-        let bytes: u64;
-        asm!(
-            $load,
-            from = in(reg) $from.word(),
-            bytes = lateout(reg) bytes,
-            options(nostack, preserves_flags, readonly),
-        );
-        bytes
-    }};
-}
-
-/// Which of 16 bytes are equal, a bit for each.
-///
-/// # Safety
-/// 16 bytes lie at both places.
-#[inline(always)]
-unsafe fn equal_of_16(one: Address, other: Address) -> u32 {
-    let equal: u32;
-    // SAFETY: one relaxed load of each of 16 bytes at both places, as the file says.
-    unsafe {
-        asm!(
-            "movdqu {mine}, [{one}]",
-            "movdqu {theirs}, [{other}]",
-            "pcmpeqb {mine}, {theirs}",
-            "pmovmskb {equal:e}, {mine}",
-            one = in(reg) one.word(),
-            other = in(reg) other.word(),
-            mine = out(xmm_reg) _,
-            theirs = out(xmm_reg) _,
-            equal = lateout(reg) equal,
-            options(nostack, preserves_flags, readonly),
-        );
-    }
-    equal
-}
-
 /// Copies all bytes, from the first on. The result is how many.
 ///
 /// # Safety
@@ -257,7 +65,7 @@ pub unsafe fn copy_upward(from: Address, to: Address, count: usize) -> usize {
     let mut done = 0;
     // SAFETY: the bytes lie there, as the caller promises, and are used as the file says.
     unsafe {
-        if count >= BLOCK && has_wide_vectors() {
+        if count >= BLOCK && has_blocks() {
             if count >= LONG {
                 done = to.word().wrapping_neg() % WIDE;
                 let odd = done % 16;
@@ -267,7 +75,7 @@ pub unsafe fn copy_upward(from: Address, to: Address, count: usize) -> usize {
                 }
             }
             let blocks = (count - done) / BLOCK;
-            copy_blocks!(from.add(done), to.add(done), blocks, "128");
+            copy_blocks_upward(from.add(done), to.add(done), blocks);
             done += blocks * BLOCK;
         }
         while count - done >= 16 {
@@ -310,7 +118,7 @@ pub unsafe fn copy_downward(from: Address, to: Address, count: usize) -> usize {
     let mut left = count;
     // SAFETY: the bytes lie there, as the caller promises, and are used as the file says.
     unsafe {
-        if count >= BLOCK && has_wide_vectors() {
+        if count >= BLOCK && has_blocks() {
             if count >= LONG {
                 let odd = to.add(count).word() % WIDE;
                 copy_last(from, to, left, odd);
@@ -318,7 +126,7 @@ pub unsafe fn copy_downward(from: Address, to: Address, count: usize) -> usize {
             }
             let blocks = left / BLOCK;
             let last = left - BLOCK;
-            copy_blocks!(from.add(last), to.add(last), blocks, "-128");
+            copy_blocks_downward(from.add(last), to.add(last), blocks);
             left -= blocks * BLOCK;
         }
         copy_last(from, to, left, left);
@@ -343,14 +151,14 @@ pub unsafe fn copy_words(from: Address, to: Address, bytes: usize, downward: boo
     }
     let mut done = 0;
     let pairs_match = from.word() % 16 == to.word() % 16;
-    if bytes >= 2 * BLOCK && pairs_match && has_wide_vectors() {
+    if bytes >= 2 * BLOCK && pairs_match && has_blocks() {
         if !from.word().is_multiple_of(16) {
             word(0);
             done = 8;
         }
         let blocks = (bytes - done) / BLOCK;
         // SAFETY: the blocks lie there, as the caller promises, aligned, and are used as said above.
-        unsafe { copy_pairs!(from.add(done), to.add(done), blocks) };
+        unsafe { copy_blocks_of_words(from.add(done), to.add(done), blocks) };
         done += blocks * BLOCK;
     }
     (done..bytes).step_by(8).for_each(word);
@@ -368,35 +176,16 @@ pub unsafe fn equal(one: Address, other: Address, count: usize) -> usize {
     // SAFETY: the bytes lie there, as the caller promises, and are used as the file says: a block of the loop loads each
     // byte once and stores none.
     unsafe {
-        if count >= BLOCK && has_wide_vectors() {
+        if count >= BLOCK && has_blocks() {
             let blocks = count / BLOCK;
-            let left = for_each_block!(
-                one,
-                other,
-                blocks,
-                "128",
-                "vmovdqu ymm0, [rsi]",
-                "vmovdqu ymm1, [rsi + 32]",
-                "vmovdqu ymm2, [rsi + 64]",
-                "vmovdqu ymm3, [rsi + 96]",
-                "vxorps ymm0, ymm0, [rdi]",
-                "vxorps ymm1, ymm1, [rdi + 32]",
-                "vxorps ymm2, ymm2, [rdi + 64]",
-                "vxorps ymm3, ymm3, [rdi + 96]",
-                "vorps ymm0, ymm0, ymm1",
-                "vorps ymm2, ymm2, ymm3",
-                "vorps ymm0, ymm0, ymm2",
-                "vptest ymm0, ymm0",
-                "jnz 3f",
-            );
+            let left = equal_blocks(one, other, blocks);
             done = (blocks - left) * BLOCK;
         }
-        let piece = |at: usize| equal_of_16(one.add(at), other.add(at)) ^ 0xffff;
-        let found = |at: usize, differs: u32| at + differs.trailing_zeros() as usize;
+        let piece = |at: usize| differing_of_16(one.add(at), other.add(at));
         while count - done >= 16 {
             match piece(done) {
                 0 => done += 16,
-                differs => return found(done, differs),
+                differs => return done + first_of(differs),
             }
         }
         if done == count {
@@ -405,13 +194,11 @@ pub unsafe fn equal(one: Address, other: Address, count: usize) -> usize {
         if count >= 16 {
             return match piece(count - 16) {
                 0 => count,
-                differs => found(count - 16, differs),
+                differs => count - 16 + first_of(differs),
             };
         }
-        let word_of = |of: Address| load_by!("mov {bytes}, [{from}]", of);
-        let half_of = |of: Address| load_by!("mov {bytes:e}, [{from}]", of);
-        let word = |at: usize| word_of(one.add(at)) ^ word_of(other.add(at));
-        let half = |at: usize| half_of(one.add(at)) ^ half_of(other.add(at));
+        let word = |at: usize| load_eight(one.add(at)) ^ load_eight(other.add(at));
+        let half = |at: usize| load_four(one.add(at)) ^ load_four(other.add(at));
         let (first, last, behind) = match count {
             8.. => (word(0), word(count - 8), count - 8),
             4.. => (half(0), half(count - 4), count - 4),
@@ -441,25 +228,22 @@ pub unsafe fn fill_few(at: Address, value: u8, count: usize) {
     // SAFETY: the bytes lie there, as the caller promises; one relaxed store of each, as the file says.
     unsafe {
         if count & 8 != 0 {
-            store_by!("mov [{to}], {word}", at, word);
+            store_piece(at, word, 3);
             at = at.add(8);
         }
         if count & 4 != 0 {
-            store_by!("mov [{to}], {word:e}", at, word);
+            store_piece(at, word, 2);
             at = at.add(4);
         }
         if count & 2 != 0 {
-            store_by!("mov [{to}], {word:x}", at, word);
+            store_piece(at, word, 1);
             at = at.add(2);
         }
         if count & 1 != 0 {
-            store_by!("mov [{to}], {word:l}", at, word);
+            store_piece(at, word, 0);
         }
     }
 }
-
-/// From so many bytes on one instruction that fills all of them is faster than a loop.
-const LONG_FILL: usize = 512;
 
 /// Stores one value into all bytes. The result is how many.
 ///
@@ -468,16 +252,8 @@ const LONG_FILL: usize = 512;
 #[inline]
 pub unsafe fn fill(at: Address, value: u8, count: usize) -> usize {
     if count >= LONG_FILL {
-        // SAFETY: one relaxed store of each of `count` bytes, as the file says.
-        unsafe {
-            asm!(
-                "rep stosb",
-                inout("rdi") at.word() => _,
-                inout("rcx") count => _,
-                in("al") value,
-                options(nostack, preserves_flags),
-            );
-        }
+        // SAFETY: `count` bytes lie there, as the caller promises.
+        unsafe { fill_long(at, value, count) };
         return count;
     }
     let word = repeated(value);
@@ -485,8 +261,8 @@ pub unsafe fn fill(at: Address, value: u8, count: usize) -> usize {
     // SAFETY: the bytes lie there, as the caller promises; one relaxed store of each, as the file says.
     unsafe {
         while count - done >= 16 {
-            store_by!("mov [{to}], {word}", at.add(done), word);
-            store_by!("mov [{to}], {word}", at.add(done + 8), word);
+            store_piece(at.add(done), word, 3);
+            store_piece(at.add(done + 8), word, 3);
             done += 16;
         }
         fill_few(at.add(done), value, count - done);

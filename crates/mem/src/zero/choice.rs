@@ -57,20 +57,56 @@ pub fn choose(wanted: ZeroingKernel, temporal: bool, processor: &Processor) -> C
             Kernel::Memset,
             "the C library knows the fastest stores into the cache"
         ),
+        None if !processor.x86 => past_the_caches_elsewhere(processor),
         None => choice!(
             Kernel::Movntdq,
             "non-temporal stores of 16 bytes are as fast as wider ones"
         ),
         Some(kernel) => match kernel.needs() {
-            Some(feature) if !processor.has(feature) => instead_of(kernel),
+            Some(feature) if !processor.has(feature) => instead_of(kernel, processor),
             _ => as_asked(kernel, processor),
         },
     }
 }
 
+/// What `Auto` takes for blocks that need not be in the cache, on a processor without stores that pass the caches by.
+fn past_the_caches_elsewhere(processor: &Processor) -> Choice {
+    match processor.line_zero {
+        true => choice!(
+            Kernel::LineZero,
+            "no line is fetched for it, and the processor has no stores past the caches"
+        ),
+        false => choice!(
+            Kernel::Memset,
+            "the processor has no stores past the caches, and dc zva is forbidden"
+        ),
+    }
+}
+
 /// What is used where a processor lacks what the kernel needs.
-fn instead_of(kernel: Kernel) -> Choice {
+fn instead_of(kernel: Kernel, processor: &Processor) -> Choice {
     match kernel {
+        Kernel::LineZero if !processor.x86 => {
+            choice!(Kernel::Memset, "the system forbids dc zva")
+        }
+        _ if !processor.x86 && kernel.is_temporal() => {
+            choice!(
+                Kernel::Memset,
+                "what was asked for is of x86-64 processors alone"
+            )
+        }
+        _ if !processor.x86 && processor.line_zero => {
+            choice!(
+                Kernel::LineZero,
+                "what was asked for is of x86-64 processors alone"
+            )
+        }
+        _ if !processor.x86 => {
+            choice!(
+                Kernel::Memset,
+                "what was asked for is of x86-64 processors alone, and dc zva is forbidden"
+            )
+        }
         Kernel::LineZero => choice!(Kernel::Movntdq, "the processor lacks clzero"),
         Kernel::WideNonTemporal => choice!(Kernel::Movntdq, "the processor lacks AVX"),
         _ => choice!(Kernel::Memset, "the processor lacks AVX"),
@@ -97,7 +133,7 @@ fn as_asked(kernel: Kernel, processor: &Processor) -> Choice {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::zero::processor::made_up::{FULL, PLAIN};
+    use crate::zero::processor::made_up::{ARM, FULL, PLAIN};
 
     fn kernel(wanted: ZeroingKernel, temporal: bool, processor: &Processor) -> Kernel {
         choose(wanted, temporal, processor).kernel
@@ -137,10 +173,43 @@ mod tests {
         }
         for wanted in Kernel::ALL {
             let choice = choose(wanted.option(), true, &PLAIN);
-            assert_eq!(choice.kernel == wanted, wanted.needs().is_none());
-            assert_eq!(choice.kernel.needs(), None);
+            let needs = wanted.needs();
+            assert_eq!(
+                choice.kernel == wanted,
+                needs.is_none_or(|it| PLAIN.has(it))
+            );
+            assert!(choice.kernel.needs().is_none_or(|it| PLAIN.has(it)));
             assert!(wanted.is_temporal() == choice.kernel.is_temporal());
         }
+    }
+
+    #[test]
+    fn an_arm_processor_has_few_and_the_reason_says_so() {
+        let without = Processor {
+            line_zero: false,
+            ..ARM
+        };
+        assert_eq!(kernel(ZeroingKernel::Auto, true, &ARM), Kernel::Memset);
+        assert_eq!(kernel(ZeroingKernel::Auto, false, &ARM), Kernel::LineZero);
+        assert_eq!(kernel(ZeroingKernel::Auto, false, &without), Kernel::Memset);
+        for wanted in Kernel::ALL {
+            for processor in [ARM, without] {
+                let choice = choose(wanted.option(), true, &processor);
+                assert!(choice.kernel.needs().is_none_or(|it| processor.has(it)));
+                match wanted.needs().is_none_or(|it| processor.has(it)) {
+                    true => assert_eq!(choice.kernel, wanted),
+                    false if wanted == Kernel::LineZero => {
+                        assert!(choice.reason.contains("forbids dc zva"));
+                    }
+                    false => assert!(choice.reason.contains("of x86-64 processors alone")),
+                }
+            }
+        }
+        assert_eq!(
+            kernel(ZeroingKernel::Movntdq, false, &ARM),
+            Kernel::LineZero
+        );
+        assert_eq!(kernel(ZeroingKernel::Vector, true, &ARM), Kernel::Memset);
     }
 
     #[test]

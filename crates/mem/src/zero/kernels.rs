@@ -2,25 +2,26 @@
 //!
 //! A temporal kernel leaves the block in the cache, as ordinary stores do. The others pass the caches by: they evict
 //! nothing that the program uses, and the processor need not fetch the lines that it overwrites. Their stores are
-//! weakly ordered, so each of them ends with one fence.
+//! weakly ordered, so each of them ends with one fence. What is one processor's alone is in `kernels/`.
 //!
 //! Invariants: exactly the range is zeroed, for any 8-aligned start and any multiple of 8. A weakly ordered or aligned
 //! store goes to a whole cache line, and what lies before and after the whole lines gets ordinary stores. What the
 //! caller stores later is seen after the zeros. Any thread; a kernel keeps no state.
 
-use core::arch::asm;
-use core::arch::x86_64::{
-    __m256i, _mm_setzero_si128, _mm_stream_si64, _mm_stream_si128, _mm256_setzero_si256,
-    _mm256_stream_si256, _mm512_setzero_si512, _mm512_stream_si512,
-};
-
 use gleaner_base::options::ZeroingKernel;
 
-use super::processor::{Feature, Processor};
+use super::processor::Feature;
 use super::{zero, zero_fresh};
 use crate::Address;
 
-/// Bytes in a cache line, of every processor that is served.
+#[cfg(target_arch = "aarch64")]
+#[path = "kernels/aarch64.rs"]
+mod instructions;
+#[cfg(target_arch = "x86_64")]
+#[path = "kernels/x86_64.rs"]
+mod instructions;
+
+/// Bytes in a cache line, of every processor that is served; some Arm processors have lines of two of these.
 pub const LINE: usize = 64;
 
 /// A way to zero a block of memory.
@@ -89,7 +90,8 @@ impl Kernel {
         match self {
             Kernel::Vector | Kernel::WideNonTemporal => Some(Feature::Avx),
             Kernel::LineZero => Some(Feature::LineZero),
-            _ => None,
+            Kernel::String | Kernel::Movnti | Kernel::Movntdq => Some(Feature::X86),
+            Kernel::Memset | Kernel::Immediate => None,
         }
     }
 
@@ -103,20 +105,14 @@ impl Kernel {
         // as asked; the lines are inside the range; the fence orders what was stored past the caches before all later
         // stores.
         unsafe {
-            let lines = || zero_edges(start, bytes);
             match self {
                 Kernel::Memset => zero(start, bytes),
                 Kernel::Immediate => immediate(start, bytes),
-                Kernel::String => string(start, bytes),
-                Kernel::Vector => vector(lines()),
-                Kernel::Movnti => movnti(lines()),
-                Kernel::Movntdq => movntdq(lines()),
-                Kernel::WideNonTemporal if Processor::detect().avx512 => non_temporal_64(lines()),
-                Kernel::WideNonTemporal => non_temporal_32(lines()),
-                Kernel::LineZero => line_zero(lines()),
+                Kernel::String => instructions::string(start, bytes),
+                _ => instructions::zero_lines(self, zero_edges(start, bytes)),
             }
             if !self.is_temporal() {
-                asm!("sfence", options(nostack, preserves_flags));
+                instructions::order();
             }
         }
     }
@@ -131,6 +127,7 @@ struct Lines {
 
 impl Lines {
     /// The addresses of the lines, in ascending order.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn addresses(self) -> impl Iterator<Item = Address> {
         (self.first.word()..self.end.word())
@@ -192,109 +189,6 @@ unsafe fn immediate(start: Address, bytes: usize) {
             place.ptr::<u32>().write_volatile(0);
             place.add(4).ptr::<u32>().write_volatile(0);
         }
-    }
-}
-
-/// The string instruction.
-///
-/// # Safety
-/// As for [`Kernel::zero`].
-unsafe fn string(start: Address, bytes: usize) {
-    // SAFETY: `bytes` bytes from `start` are writable and the caller's alone, as asked; the direction flag is clear, as
-    // it is at every call.
-    unsafe {
-        asm!(
-            "rep stosb",
-            inout("rcx") bytes => _,
-            inout("rdi") start.word() => _,
-            in("al") 0u8,
-            options(nostack, preserves_flags)
-        );
-    }
-}
-
-/// Vector stores of 32 bytes. Volatile for the reason that [`immediate`] has.
-///
-/// # Safety
-/// The lines are the caller's to write, and the processor has AVX.
-#[target_feature(enable = "avx")]
-unsafe fn vector(lines: Lines) {
-    let zero = _mm256_setzero_si256();
-    for line in lines.addresses() {
-        // SAFETY: both halves are in the line, and aligned.
-        unsafe {
-            line.ptr::<__m256i>().write_volatile(zero);
-            line.add(32).ptr::<__m256i>().write_volatile(zero);
-        }
-    }
-}
-
-/// Non-temporal stores of 8 bytes. Unrolled over a line: a loop of single ones is half as fast.
-///
-/// # Safety
-/// The lines are the caller's to write, and a fence follows.
-#[target_feature(enable = "sse2")]
-unsafe fn movnti(lines: Lines) {
-    for line in lines.addresses() {
-        for offset in [0, 8, 16, 24, 32, 40, 48, 56] {
-            // SAFETY: the place is in the line.
-            unsafe { _mm_stream_si64(line.add(offset).ptr(), 0) };
-        }
-    }
-}
-
-/// Non-temporal stores of 16 bytes.
-///
-/// # Safety
-/// The lines are the caller's to write, and a fence follows.
-#[target_feature(enable = "sse2")]
-unsafe fn movntdq(lines: Lines) {
-    let zero = _mm_setzero_si128();
-    for line in lines.addresses() {
-        for offset in [0, 16, 32, 48] {
-            // SAFETY: the place is in the line, and aligned.
-            unsafe { _mm_stream_si128(line.add(offset).ptr(), zero) };
-        }
-    }
-}
-
-/// Non-temporal stores of 32 bytes.
-///
-/// # Safety
-/// The lines are the caller's to write, a fence follows, and the processor has AVX.
-#[target_feature(enable = "avx")]
-unsafe fn non_temporal_32(lines: Lines) {
-    let zero = _mm256_setzero_si256();
-    for line in lines.addresses() {
-        // SAFETY: both halves are in the line, and aligned.
-        unsafe {
-            _mm256_stream_si256(line.ptr(), zero);
-            _mm256_stream_si256(line.add(32).ptr(), zero);
-        }
-    }
-}
-
-/// Non-temporal stores of 64 bytes.
-///
-/// # Safety
-/// The lines are the caller's to write, a fence follows, and the processor has AVX-512.
-#[target_feature(enable = "avx512f")]
-unsafe fn non_temporal_64(lines: Lines) {
-    let zero = _mm512_setzero_si512();
-    for line in lines.addresses() {
-        // SAFETY: the place is the whole line, 64 bytes that are aligned.
-        unsafe { _mm512_stream_si512(line.ptr(), zero) };
-    }
-}
-
-/// One instruction a line.
-///
-/// # Safety
-/// The lines are the caller's to write, a fence follows, and the processor has the instruction.
-unsafe fn line_zero(lines: Lines) {
-    for line in lines.addresses() {
-        // SAFETY: the instruction zeroes the line whose address is in this register.
-        unsafe { asm!("clzero", in("rax") line.word(), options(nostack, preserves_flags)) };
     }
 }
 

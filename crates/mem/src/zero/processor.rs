@@ -2,29 +2,39 @@
 //!
 //! It is read once and remembered in one byte, since some machines take many microseconds to answer.
 
-use core::arch::asm;
-use core::arch::x86_64::{__cpuid, CpuidResult};
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use crate::address::CACHE_LINE;
+#[cfg(target_arch = "aarch64")]
+#[path = "processor/aarch64.rs"]
+mod facts;
+#[cfg(target_arch = "x86_64")]
+#[path = "processor/x86_64.rs"]
+mod facts;
+
+#[cfg(target_arch = "aarch64")]
+pub(super) use facts::zeroed_at_once;
 
 /// Something that not every processor has, and that a kernel needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Feature {
     /// Registers of 32 bytes, which the system saves for each thread.
     Avx,
-    /// The instruction `clzero`.
+    /// The instruction `clzero`, or on Arm `dc zva`.
     LineZero,
+    /// That it is an x86-64 processor, of which each has string stores and stores that pass the caches by.
+    X86,
 }
 
 /// What a processor offers for zeroing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Processor {
+    /// That it is an x86-64 processor, not an Arm one.
+    pub x86: bool,
     /// Registers of 32 bytes, which the system saves for each thread.
     pub avx: bool,
     /// The same with 64 bytes.
     pub avx512: bool,
-    /// The instruction `clzero`, with lines of 64 bytes.
+    /// The instruction `clzero`, with lines of 64 bytes, or on Arm `dc zva`.
     pub line_zero: bool,
     /// It says that `rep stosb` is fast.
     pub fast_strings: bool,
@@ -44,7 +54,7 @@ impl Processor {
         if found & KNOWN != 0 {
             return Processor::unpacked(found);
         }
-        let processor = Processor::read(cpuid, saved_state);
+        let processor = facts::found();
         FOUND.store(processor.packed() | KNOWN, Ordering::Relaxed);
         processor
     }
@@ -54,31 +64,19 @@ impl Processor {
         match feature {
             Feature::Avx => self.avx,
             Feature::LineZero => self.line_zero,
-        }
-    }
-
-    /// Asks the processor: `cpuid` answers for a leaf, `saved_state` gives the register XCR0, if there is one.
-    fn read(cpuid: impl Fn(u32) -> CpuidResult, saved_state: impl Fn() -> u64) -> Processor {
-        let upto = |leaf: u32| cpuid(leaf & 0x8000_0000).eax >= leaf;
-        let basic = cpuid(1);
-        let more = if upto(7) { cpuid(7).ebx } else { 0 };
-        let other = 0x8000_0008;
-        let extended = if upto(other) { cpuid(other).ebx } else { 0 };
-        // The system says in XCR0 which registers it saves; the others must not be used.
-        let saved = if bit(basic.ecx, 27) { saved_state() } else { 0 };
-        let saves = |registers: u64| saved & registers == registers;
-        let avx = bit(basic.ecx, 28) && saves(0x06);
-        Processor {
-            avx,
-            avx512: avx && bit(more, 16) && saves(0xe6),
-            line_zero: bit(extended, 0) && (basic.ebx >> 8 & 0xff) as usize * 8 == CACHE_LINE,
-            fast_strings: bit(more, 9),
+            Feature::X86 => self.x86,
         }
     }
 
     /// As bits.
     fn packed(&self) -> u8 {
-        let bits = [self.avx, self.avx512, self.line_zero, self.fast_strings];
+        let bits = [
+            self.avx,
+            self.avx512,
+            self.line_zero,
+            self.fast_strings,
+            self.x86,
+        ];
         bits.into_iter()
             .rev()
             .fold(0, |packed, bit| packed << 1 | u8::from(bit))
@@ -92,6 +90,7 @@ impl Processor {
             avx512: bit(1),
             line_zero: bit(2),
             fast_strings: bit(3),
+            x86: bit(4),
         }
     }
 }
@@ -100,44 +99,28 @@ fn bit(word: u32, number: u32) -> bool {
     word >> number & 1 == 1
 }
 
-fn cpuid(leaf: u32) -> CpuidResult {
-    #[allow(unused_unsafe, reason = "unsafe in the oldest Rust that is served")]
-    // SAFETY: every processor of this architecture has the instruction.
-    unsafe {
-        __cpuid(leaf)
-    }
-}
-
-/// The register XCR0. Only for processors and systems that have it (OSXSAVE).
-fn saved_state() -> u64 {
-    let (low, high): (u32, u32);
-    // SAFETY: asked only when the processor says that the instruction is there; it reads a register.
-    unsafe {
-        asm!(
-            "xgetbv",
-            in("ecx") 0,
-            out("eax") low,
-            out("edx") high,
-            options(nomem, nostack, preserves_flags)
-        );
-    }
-    u64::from(high) << 32 | u64::from(low)
-}
-
 /// Processors that nobody has.
 #[cfg(all(test, not(loom)))]
 pub(super) mod made_up {
     use super::Processor;
 
-    /// One without anything.
+    /// An x86-64 one without anything.
     pub const PLAIN: Processor = Processor {
+        x86: true,
         avx: false,
         avx512: false,
         line_zero: false,
         fast_strings: false,
     };
-    /// One with everything.
+    /// An Arm one.
+    pub const ARM: Processor = Processor {
+        x86: false,
+        line_zero: true,
+        ..PLAIN
+    };
+    /// An x86-64 one with everything.
     pub const FULL: Processor = Processor {
+        x86: true,
         avx: true,
         avx512: true,
         line_zero: true,
@@ -147,101 +130,16 @@ pub(super) mod made_up {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::made_up::{FULL, PLAIN};
     use super::*;
-
-    /// What a made-up processor answers.
-    #[derive(Clone, Copy)]
-    struct Answers {
-        most: u32,
-        line: u32,
-        ecx1: u32,
-        ebx7: u32,
-        most_extended: u32,
-        ebx8: u32,
-        xcr0: Option<u64>,
-    }
-
-    impl Answers {
-        const FULL: Answers = Answers {
-            most: 7,
-            line: 8,
-            ecx1: 1 << 27 | 1 << 28,
-            ebx7: 1 << 9 | 1 << 16,
-            most_extended: 0x8000_0008,
-            ebx8: 1,
-            xcr0: Some(0xe7),
-        };
-
-        fn leaf(&self, leaf: u32) -> CpuidResult {
-            let (eax, ebx, ecx) = match leaf {
-                0 => (self.most, 0, 0),
-                1 => (0, self.line << 8, self.ecx1),
-                7 if self.most >= 7 => (0, self.ebx7, 0),
-                0x8000_0000 => (self.most_extended, 0, 0),
-                0x8000_0008 if self.most_extended >= leaf => (0, self.ebx8, 0),
-                _ => panic!("asked for leaf {leaf:#x}"),
-            };
-            CpuidResult {
-                eax,
-                ebx,
-                ecx,
-                edx: 0,
-            }
-        }
-
-        fn read(self) -> Processor {
-            Processor::read(
-                |leaf| self.leaf(leaf),
-                || self.xcr0.expect("asked for XCR0"),
-            )
-        }
-    }
-
-    #[test]
-    fn registers_count_only_if_the_system_saves_them() {
-        let full = Answers::FULL;
-        assert_eq!(full.read(), FULL);
-        let with = |xcr0, ecx1| Answers { xcr0, ecx1, ..full }.read();
-        let both = full.ecx1;
-        assert!(with(Some(0x07), both).avx && !with(Some(0x07), both).avx512);
-        assert!(!with(Some(0x67), both).avx512, "not all of the three");
-        assert!(!with(Some(0x03), both).avx);
-        assert!(!with(None, 1 << 28).avx, "no such register");
-        assert!(!with(Some(0xe7), 1 << 27).avx512, "not without AVX");
-    }
-
-    #[test]
-    fn leaves_and_lines_are_checked() {
-        let full = Answers::FULL;
-        let old = Answers { most: 6, ..full }.read();
-        assert!(old.avx && !old.avx512 && !old.fast_strings);
-        let old = Answers {
-            most_extended: 0x8000_0007,
-            ..full
-        };
-        assert!(!old.read().line_zero);
-        assert!(!Answers { line: 4, ..full }.read().line_zero);
-        assert!(!Answers { ebx8: 2, ..full }.read().line_zero);
-        let none = Answers {
-            ecx1: 0,
-            ebx7: 0,
-            ebx8: 0,
-            xcr0: None,
-            ..full
-        };
-        assert_eq!(none.read(), PLAIN);
-    }
 
     #[test]
     fn what_was_found_is_remembered() {
-        for number in 0..16 {
+        for number in 0..32 {
             assert_eq!(Processor::unpacked(number | KNOWN).packed(), number);
         }
-        let found = Processor::read(cpuid, saved_state);
+        let found = facts::found();
         assert_eq!(Processor::detect(), found);
         assert_eq!(Processor::detect(), found);
-        assert_eq!(found.avx, std::is_x86_feature_detected!("avx"));
-        assert_eq!(found.avx512, std::is_x86_feature_detected!("avx512f"));
+        assert_eq!(found.x86, cfg!(target_arch = "x86_64"));
     }
 }

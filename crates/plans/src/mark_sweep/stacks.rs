@@ -226,15 +226,15 @@ mod tests {
     /// Here a page that was asked about goes: nobody sees it until what was found is forgotten.
     #[test]
     fn each_page_of_a_stack_is_asked_about_once() {
-        const PAGE: usize = memory::page_size();
+        let bytes = memory::page_size();
         const PAGES: usize = 16;
-        let mapped = memory::map(PAGES * PAGE).unwrap();
+        let mapped = memory::map(PAGES * bytes).unwrap();
         let low = Address::of(mapped.as_ptr());
-        let page = |number: usize| low.add(number * PAGE);
+        let page = |number: usize| low.add(number * bytes);
         let mut probed = ProbedStack::default();
         assert!(probed.reaches(page(8), page(PAGES)));
         // SAFETY: pages of this test, which are not used.
-        assert!(unsafe { memory::forbid(mapped.add(12 * PAGE), PAGE) });
+        assert!(unsafe { memory::forbid(mapped.add(12 * bytes), bytes) });
         for pointer in [page(8), page(4), page(14), low] {
             assert!(probed.reaches(pointer, page(PAGES)), "{pointer:?}");
         }
@@ -242,18 +242,18 @@ mod tests {
         assert!(!probed.reaches(page(8), page(PAGES)), "found anew");
         assert!(probed.reaches(page(13), page(PAGES)));
         // SAFETY: mapped above, and used no more.
-        assert!(unsafe { memory::unmap(mapped, PAGES * PAGE) });
+        assert!(unsafe { memory::unmap(mapped, PAGES * bytes) });
     }
 
     /// Another thread may unmap what joins a stack while it is scanned: here pages go when the first part has been seen.
     #[test]
     fn stacks_are_copied_where_one_is_unknown() {
-        const PAGE: usize = memory::page_size();
+        let bytes = memory::page_size();
         const PAGES: usize = 200;
         const GONE: (usize, usize) = (100, 120);
-        let mapped = memory::map(PAGES * PAGE).unwrap();
+        let mapped = memory::map(PAGES * bytes).unwrap();
         let low = Address::of(mapped.as_ptr());
-        let page = |number: usize| low.add(number * PAGE);
+        let page = |number: usize| low.add(number * bytes);
         // SAFETY: mapped above.
         (0..PAGES).for_each(|number| unsafe { page(number).store(number) });
         let mut record = Box::<Mutator>::new_uninit();
@@ -268,13 +268,13 @@ mod tests {
             if seen.is_empty() {
                 // SAFETY: pages of this test, which are not used again.
                 assert!(unsafe {
-                    memory::forbid(mapped.add(GONE.0 * PAGE), (GONE.1 - GONE.0) * PAGE)
+                    memory::forbid(mapped.add(GONE.0 * bytes), (GONE.1 - GONE.0) * bytes)
                 });
             }
-            let first = part.at.offset_from(low) / PAGE;
-            for number in 0..part.bytes() / PAGE {
+            let first = part.at.offset_from(low) / bytes;
+            for number in 0..part.bytes() / bytes {
                 // SAFETY: a word of the part.
-                let word = unsafe { part.low.add(number * PAGE).load() };
+                let word = unsafe { part.low.add(number * bytes).load() };
                 assert_eq!(word, first + number);
                 seen.push(first + number);
             }
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(seen, expected);
         // SAFETY: mapped above, and used no more; the record was made above.
         unsafe {
-            assert!(memory::unmap(mapped, PAGES * PAGE));
+            assert!(memory::unmap(mapped, PAGES * bytes));
             record.assume_init_drop();
         }
     }

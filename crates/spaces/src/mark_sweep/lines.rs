@@ -6,26 +6,12 @@
 //!
 //! Used by markers; what it holds never changes.
 
-use core::arch::asm;
-use core::arch::x86_64::{
-    __m128, __m128i, _mm_and_si128, _mm_castps_si128, _mm_castsi128_ps, _mm_cmpgt_epi32,
-    _mm_movemask_ps, _mm_set1_epi32, _mm_shuffle_ps, _mm_sub_epi32,
-};
-
 use gleaner_mem::Address;
-use gleaner_mem::address::CACHE_LINE;
-
-/// Takes the upper halves of two pairs of words.
-const UPPER_HALVES: i32 = 0b11_01_11_01;
+use gleaner_mem::instructions::UpperHalves;
 
 /// The span of a heap, as four upper halves of words are compared with it.
 #[derive(Clone, Copy)]
-pub(super) struct LineFilter {
-    /// What is subtracted from upper halves; with half of their range added, since they are compared as signed numbers.
-    first: __m128i,
-    /// The greatest difference that lies in the span.
-    reach: __m128i,
-}
+pub(super) struct LineFilter(UpperHalves);
 
 impl LineFilter {
     /// A filter for the span of `span` bytes from `heap`, at least one.
@@ -34,12 +20,7 @@ impl LineFilter {
         let upper = |address: usize| (address >> 32) as u32;
         let first = upper(heap);
         let reach = upper(heap + (span - 1)) - first;
-        // SAFETY: every x86-64 processor has SSE2.
-        let all = |half: u32| unsafe { _mm_set1_epi32(half.wrapping_add(1 << 31) as i32) };
-        LineFilter {
-            first: all(first),
-            reach: all(reach),
-        }
+        LineFilter(UpperHalves::new(first, reach))
     }
 
     /// Whether no word of the line lies in the span; it may be that none does where this says no.
@@ -52,46 +33,14 @@ impl LineFilter {
             return false; // Models keep shared words elsewhere.
         }
         // SAFETY: the line is readable and aligned, as asked.
-        unsafe {
-            let outside = _mm_and_si128(
-                self.outside::<0>(line),
-                self.outside::<{ CACHE_LINE / 2 }>(line),
-            );
-            _mm_movemask_ps(_mm_castsi128_ps(outside)) == 0b1111
-        }
-    }
-
-    /// All ones for each of the four words from byte `AT` of a line that lies outside of the span.
-    ///
-    /// # Safety
-    /// As for [`LineFilter::is_passed_over`].
-    #[inline(always)]
-    unsafe fn outside<const AT: usize>(&self, line: Address) -> __m128i {
-        let (low, high): (__m128, __m128);
-        // SAFETY: the line is readable and aligned, as asked. This is no load of the language, since the program may write there:
-        // in a step, or where it lent memory to the system. The words are compared as they are found.
-        unsafe {
-            asm!(
-                "movaps {low}, [{line} + {at}]",
-                "movaps {high}, [{line} + {at} + 16]",
-                low = out(xmm_reg) low,
-                high = out(xmm_reg) high,
-                line = in(reg) line.word(),
-                at = const AT,
-                options(nostack, readonly, pure, preserves_flags)
-            );
-        }
-        // SAFETY: every x86-64 processor has SSE2.
-        unsafe {
-            let halves = _mm_castps_si128(_mm_shuffle_ps::<UPPER_HALVES>(low, high));
-            _mm_cmpgt_epi32(_mm_sub_epi32(halves, self.first), self.reach)
-        }
+        unsafe { self.0.none_of_line(line) }
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use gleaner_mem::address::CACHE_LINE;
 
     #[repr(align(64))]
     struct Line([usize; CACHE_LINE / 8]);

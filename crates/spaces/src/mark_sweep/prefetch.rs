@@ -5,7 +5,7 @@
 //! of the queue to arrive. The permuted push order prefetches first what will be pushed last, so that what was just
 //! greyed is seldom scanned at once. `edges` prefetches the marks too ([`super::edges`]).
 
-use core::arch::x86_64::{_MM_HINT_NTA, _MM_HINT_T0, _mm_prefetch};
+use gleaner_mem::Address;
 
 /// When the marker prefetches (option `prefetch`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +36,7 @@ pub trait Policy {
     /// Prefetches the line of a mark byte, which is read and written soon and which other objects share.
     #[inline(always)]
     fn touch_mark(address: usize) {
-        // SAFETY: a prefetch never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address as *const i8) };
+        Address::new(address).prefetch();
     }
 }
 
@@ -55,13 +54,10 @@ impl<const MODE: u8, const NTA: bool, const PERMUTED: bool> Policy for Choice<MO
 
     #[inline(always)]
     fn touch(address: usize) {
-        let line = address as *const i8;
         if NTA {
-            // SAFETY: a prefetch never faults.
-            unsafe { _mm_prefetch::<_MM_HINT_NTA>(line) };
+            Address::new(address).prefetch_once();
         } else {
-            // SAFETY: a prefetch never faults.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(line) };
+            Address::new(address).prefetch();
         }
     }
 }

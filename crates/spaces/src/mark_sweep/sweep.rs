@@ -10,7 +10,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use gleaner_mem::address::CACHE_LINE;
-use gleaner_mem::{Address, zero};
+use gleaner_mem::{Address, instructions, zero};
 use gleaner_os::clock;
 
 use super::allocate::cookie;
@@ -85,17 +85,8 @@ const _: () = assert!(MARKS_PER_BLOCK.is_multiple_of(GROUP));
 /// That many marks must be readable from `from`, which must be 16-aligned, and nobody may change them meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn cells_marked(marks: *const AtomicU8, from: usize, sought: u8) -> u64 {
-    use core::arch::x86_64::{_mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8, _mm_set1_epi8};
-    let mut cells = 0;
-    for part in (0..GROUP).step_by(16) {
-        // SAFETY: sixteen of the marks that are readable and unchanged, as asked, 16-aligned.
-        let equal = unsafe {
-            let sixteen = _mm_load_si128(marks.add(from + part).cast());
-            _mm_movemask_epi8(_mm_cmpeq_epi8(sixteen, _mm_set1_epi8(sought as i8)))
-        };
-        cells |= (equal as u64) << part;
-    }
-    cells
+    // SAFETY: the marks are readable and unchanged, and `from` is 16-aligned, as asked.
+    unsafe { instructions::equal_of_64(marks.add(from).cast(), sought) }
 }
 
 impl MarkSweep {
