@@ -81,7 +81,7 @@ test: export FOR_TESTS := 1
 test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
-LONG_STEPS := docs:tally test-crates:status test-oldest:status test-release:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := docs:tally test-crates:status test-oldest:status test-release:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-arm64:tally test-conformance-long:tally test-clients-long:tally \
 	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally test-idle:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
@@ -91,8 +91,8 @@ test-long: packages-test
 
 # --- building ----------------------------------------------------------------
 
-.PHONY: build packages-build packages-demo packages-test packages-qemu packages-rivals packages-distros
-packages-build packages-demo packages-test packages-qemu packages-rivals packages-distros: packages-%:
+.PHONY: build packages-build packages-demo packages-test packages-qemu packages-rivals packages-distros packages-arm64
+packages-build packages-demo packages-test packages-qemu packages-rivals packages-distros packages-arm64: packages-%:
 	scripts/install-packages.sh $*
 
 # Steps that run beside each other build nothing: their runner has.
@@ -488,6 +488,12 @@ test-debian-long: packages-debian build
 # The same on Debian 13 and unstable, with their own Guile, Nix, Crystal, ECL and more: root, and two gigabytes.
 test-distros: packages-distros build
 	tests/distros/run.sh
+
+# On 64-bit Arm, emulated program by program (docs/arm.md).
+.PHONY: test-arm64
+test-arm64: packages-arm64
+	rustup target add aarch64-unknown-linux-gnu
+	tests/arm64/run.sh
 
 .PHONY: test-qemu test-qemu-long
 test-qemu: packages-qemu

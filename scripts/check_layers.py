@@ -7,8 +7,9 @@ From `cargo metadata` and the sources of each crate:
  2. only the crates named in LIBC_USERS depend on `libc` (a dev-dependency is
     not counted: a test may ask the kernel what the code may not);
  3. above the port layer nothing is compiled conditionally, except on the
-    predicates in FREE_PREDICATES, and in SMALLER on a feature that leaves
-    something out of a small library (ARCHITECTURE.md); a `compile_error!` that refuses a target is
+    predicates in FREE_PREDICATES, in SMALLER on a feature that leaves
+    something out of a small library (ARCHITECTURE.md), and in PROCESSORS on the
+    processor, for a module with a file for each; a `compile_error!` that refuses a target is
     no variant and may be conditional on anything;
  4. the inner crates are `no_std` outside tests and models;
  5. each crate takes its lints from the workspace;
@@ -52,6 +53,12 @@ PORT_LAYER = "gleaner-os"
 FREE_PREDICATES = {"test", "loom", "miri", "debug_assertions"}
 # The one file in which a collector is left out.
 SMALLER = {"crates/gleaner/src/body.rs": {"feature"}}
+# The files that choose the module of a processor: `#[cfg(...)] #[path = "..."] mod name;`. What other code needs of a
+# processor is a function of such a module.
+PROCESSORS = {
+    "crates/base/src/sync/mod.rs", "crates/mem/src/lib.rs", "crates/mem/src/shared_bytes.rs", "crates/mem/src/zero/kernels.rs",
+    "crates/mem/src/zero/processor.rs", "crates/libgc/src/messages_api.rs",
+}
 COMBINATORS = {"not", "any", "all"}
 NO_STD_LINE = "#![cfg_attr(not(any(test, loom)), no_std)]"
 
@@ -141,6 +148,7 @@ def cfg_problems(sources):
             continue
         for line, names in predicates(text):
             extra = names - FREE_PREDICATES - SMALLER.get(str(path), set())
+            extra -= {"target_arch"} if str(path) in PROCESSORS else set()
             if extra:
                 problems.append(f"{path}:{line}: compiled conditionally on {', '.join(sorted(extra))}")
     return problems
@@ -294,6 +302,7 @@ def self_test():
         ("a file that is named by its path", lone(tests__a='#[path = "b/c.rs"]\nmod c;', tests__b__c="")),
         ("the other heap in a comment", heap_problems(heap_source("scavenge", "// see mark_sweep::roots\n"))),
     ]
+    accepted.append(("the module of a processor", cfg_problems(source('#[cfg(target_arch = "x86_64")] #[path = "x.rs"] mod processor;'))))
     rejected = [
         ("a higher crate", layer_problems([package("gleaner-mem", ("gleaner-plans", None))])),
         ("a door under a door", layer_problems([package("gleaner-libgc", ("gleaner", None))])),
@@ -306,7 +315,7 @@ def self_test():
         ("a nested cfg", cfg_problems(source('#[cfg(all(test, not(unix)))] mod other;'))),
         ("cfg!(feature)", cfg_problems(source('if cfg!(feature = "x") { f() }'))),
         ("cfg_attr on a target",
-         cfg_problems(source('#[cfg_attr(target_arch = "x86_64", inline)] fn f() {}'))),
+         cfg_problems([("gleaner-mem", "crates/mem/src/side.rs", '#[cfg_attr(target_arch = "x86_64", inline)] fn f() {}')])),
         ("a crate that uses std", no_std_problems(source("//! text\n"))),
         ("a dependency without a row",
          dependency_problems([package("gleaner-os", ("libc", None), ("rand", "dev"))], page)),

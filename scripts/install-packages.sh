@@ -8,6 +8,7 @@
 #   scripts/install-packages.sh test    ... and run every test
 #   scripts/install-packages.sh debian  ... and those of tests/debian that are large
 #   scripts/install-packages.sh distros make the systems of tests/distros
+#   scripts/install-packages.sh arm64   build for 64-bit Arm, and emulate it
 #   scripts/install-packages.sh qemu    boot the machines of tests/qemu
 #   scripts/install-packages.sh rivals  compile Gleaner and the programs of rivals/
 #   scripts/install-packages.sh --dry-run TASK   only say what is missing
@@ -28,8 +29,8 @@ if [ "${1:-}" = --dry-run ]; then dry_run=true; shift; fi
 task=${1:-}
 [ $# -le 1 ] || die "one task, please: $*"
 case $task in
-build | demo | lab | deb | test | debian | distros | qemu | rivals) ;;
-*) die "usage: $0 [--dry-run] build|demo|lab|deb|test|debian|distros|qemu|rivals" ;;
+build | demo | lab | deb | test | debian | distros | arm64 | qemu | rivals) ;;
+*) die "usage: $0 [--dry-run] build|demo|lab|deb|test|debian|distros|arm64|qemu|rivals" ;;
 esac
 
 missing=()
@@ -59,7 +60,7 @@ if [ "$task" = deb ] || [ "$task" = test ]; then
     need python3 "collects the texts of licences" has python3
     need xz-utils "packs what is released" has xz
 fi
-if [ "$task" != build ] && [ "$task" != deb ] && [ "$task" != qemu ] && [ "$task" != rivals ] && [ "$task" != distros ]; then
+if [ "$task" != build ] && [ "$task" != deb ] && [ "$task" != qemu ] && [ "$task" != rivals ] && [ "$task" != distros ] && [ "$task" != arm64 ]; then
     need guile-3.0 "runs the Scheme programs" has guile
 fi
 if [ "$task" = lab ] || [ "$task" = test ] || [ "$task" = debian ]; then
@@ -69,6 +70,13 @@ if [ "$task" = lab ] || [ "$task" = test ] || [ "$task" = debian ]; then
 fi
 if [ "$task" = distros ]; then
     need debootstrap "makes other Debians" has debootstrap
+fi
+if [ "$task" = arm64 ]; then
+    need gcc-aarch64-linux-gnu "links for 64-bit Arm" has aarch64-linux-gnu-gcc
+    need g++-aarch64-linux-gnu "tests that throw through callbacks" has aarch64-linux-gnu-g++
+    need libc6-dev-arm64-cross "the C library of the cross compiler" test -e /usr/aarch64-linux-gnu/lib/libc.so.6
+    need qemu-user "runs programs for 64-bit Arm" has qemu-aarch64
+    need bc "adds up results" has bc
 fi
 if [ "$task" = rivals ]; then
     need openjdk-17-jdk-headless "a rival: HotSpot" runs_java

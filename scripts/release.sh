@@ -40,10 +40,13 @@ cargo fetch --locked --quiet
 sysroot=$(rustc --print sysroot)
 RUSTFLAGS="--remap-path-prefix=$here=/gleaner"
 RUSTFLAGS+=" --remap-path-prefix=$sysroot/lib/rustlib/src/rust=/rustc/$(rustc -vV | sed -n 's/^commit-hash: //p')"
+CFLAGS="-ffile-prefix-map=$here=/gleaner"
 for registry in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*; do
     RUSTFLAGS+=" --remap-path-prefix=$registry=/crates"
+    # Some crates have a file in C.
+    CFLAGS+=" -ffile-prefix-map=$registry=/crates"
 done
-export RUSTFLAGS
+export RUSTFLAGS CFLAGS
 cargo build --locked --release -p gleaner-cli -p gleaner-libgc -p gleaner-capi
 # Text, for which any build of these definitions will do: that of the tests.
 pages=$out/pages

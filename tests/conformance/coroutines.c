@@ -1,8 +1,10 @@
 /* Code on stacks that the program made: the client says where they are in its
  * push-other-roots procedure, or registers them as roots and says nothing. */
 #include "stacks.h"
+#include <elf.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <sys/user.h>
 
 static volatile int found, counted;
@@ -343,6 +345,13 @@ static void stopped_on_a_foreign_stack(void)
 
 /* ---- what it costs ------------------------------------------------------ */
 
+/* The register with the number of a system call. */
+#ifdef __aarch64__
+#define CALL_NUMBER(registers) (registers).regs[8]
+#else
+#define CALL_NUMBER(registers) (registers).orig_rax
+#endif
+
 /* System calls that `body` makes between two calls of getppid, in a process of its own; -1 if the system does not
  * let us look. */
 static long system_calls_of(void (*body)(void))
@@ -359,8 +368,9 @@ static long system_calls_of(void (*body)(void))
     }
     while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
         struct user_regs_struct registers;
-        if (WSTOPSIG(status) == SIGTRAP && ptrace(PTRACE_GETREGS, pid, NULL, &registers) == 0) {
-            if (entering && registers.orig_rax == SYS_getppid)
+        struct iovec all = {&registers, sizeof registers};
+        if (WSTOPSIG(status) == SIGTRAP && ptrace(PTRACE_GETREGSET, pid, (void *)NT_PRSTATUS, &all) == 0) {
+            if (entering && CALL_NUMBER(registers) == SYS_getppid)
                 counting = !counting;
             calls += entering && counting;
             entering = !entering;

@@ -10,7 +10,9 @@
 #   TEST           names of programs, without suffix; NAME:CASE runs one case
 #
 # GLEANER=1 in the environment adds the tests of what only Gleaner promises.
-# The programs are compiled once, against the public headers of the system.
+# CONFORMANCE_RUNNER is an emulator of another processor that takes -E for its
+# program's environment, with its options (tests/arm64/run.sh). CC and CXX name
+# the compilers, which are taken once, with the public headers of the system.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../target/conformance
@@ -25,7 +27,7 @@ while [ $# -gt 0 ]; do
     --opt) opt=${opt:+$opt,}$2; shift 2 ;;
     --build) build=$2; shift 2 ;;
     --quiet) quiet=1; shift ;;
-    --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) echo "run.sh: unknown option $1" >&2; exit 2 ;;
     *) break ;;
     esac
@@ -56,6 +58,9 @@ for name in "$@"; do
         [ -n "$lib" ] && CONFORMANCE_LIB=$lib && export CONFORMANCE_LIB
         [ -n "$opt" ] && GLEANER_OPTIONS=$opt && export GLEANER_OPTIONS
         # The outer limit only removes a program whose own watchdog failed.
+        if [ -n "${CONFORMANCE_RUNNER:-}" ]; then
+            exec timeout -k 10 "$limit" $CONFORMANCE_RUNNER ${lib:+-E LD_PRELOAD="$lib"} "./$name" $case
+        fi
         exec timeout -k 10 "$limit" env ${lib:+LD_PRELOAD="$lib"} "./$name" $case
     ) >"$out/$name.out" 2>"$out/$name.err"
     status=$?

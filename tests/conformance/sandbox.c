@@ -7,6 +7,16 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#ifdef __aarch64__
+/* Linux has these there in place of older ones, under whose names the table lists them. */
+#define SYS_lstat SYS_newfstatat
+#define SYS_open SYS_openat
+#define SYS_poll SYS_ppoll
+#define SYS_readlink SYS_readlinkat
+#define SYS_rename SYS_renameat
+#define SYS_unlink SYS_unlinkat
+#endif
+
 enum phase {
     start, allocation, collection, stop, helpers, threads, fork_, exit_, message,
     stack_base, unnamed_stacks, refused_memory, old_kernels, incremental, log_statistics_snapshots, precise_heap,

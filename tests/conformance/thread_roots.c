@@ -62,6 +62,31 @@ static void *holds_in_register(void *arg)
 {
     (void)arg;
     void *seen;
+#ifdef __aarch64__
+    __asm__ volatile(
+        "mov x0, %[size]\n\t"
+        "blr %[alloc]\n\t"
+        "mov x19, x0\n\t"
+        "mvn x0, x19\n\t"
+        "str x0, %[hidden]\n\t"
+        "mov w0, 1\n\t"
+        "str w0, %[ready]\n\t"
+        "mov x0, xzr\n\t"
+        "mov x30, xzr\n\t"
+        "1: yield\n\t"
+        "ldr w1, %[stop]\n\t"
+        "cbz w1, 1b\n\t"
+        "str x19, %[seen]\n\t"
+        : [seen] "=m"(seen), [ready] "+m"(register_ready),
+          [hidden] "=m"(hidden_in_thread[0])
+        : [size] "i"(48), [alloc] "r"(&GC_malloc), [stop] "m"(register_stop)
+        : "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11",
+          "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x19", "x30",
+          "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
+          "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",
+          "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27",
+          "v28", "v29", "v30", "v31");
+#else
     __asm__ volatile(
         "movq %[size], %%rdi\n\t"
         "movq %%rsp, %%r13\n\t"
@@ -89,6 +114,7 @@ static void *holds_in_register(void *arg)
           "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5",
           "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
           "xmm14", "xmm15");
+#endif
     return seen;
 }
 
