@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What `make release` makes: twice, in this tree and in a copy of it in another folder, with the same bytes; and what is in it.
+# What `make release` makes: twice, in this tree and in a copy of it in another folder, with another directory of cargo's, other rights
+# of fresh files, another language and another time zone, with the same bytes; and what is in it.
 #
 #   tests/package/release.sh CARGO_CYCLONEDX [--once]
 #
@@ -27,7 +28,12 @@ if [ -z "$once" ]; then
     copy=$out/in/another/folder
     mkdir -p "$copy"
     git ls-files -z | tar --null --files-from=- --create | tar --extract --directory "$copy"
-    check "and in another folder" "$copy/scripts/release.sh" "$cyclonedx"
+    elsewhere() {
+        mkdir -p "$out/cargo/registry"
+        ln -s "${CARGO_HOME:-$HOME/.cargo}"/registry/{index,cache} "$out/cargo/registry"
+        (umask 077 && CARGO_HOME=$out/cargo LANG=de_DE.UTF-8 TZ=Asia/Tokyo "$copy/scripts/release.sh" "$cyclonedx")
+    }
+    check "and in another folder" elsewhere
     check "both are the same, byte for byte" diff "$dist/SHA256SUMS" "$copy/target/dist/SHA256SUMS"
 fi
 

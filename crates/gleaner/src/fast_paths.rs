@@ -8,6 +8,8 @@
 //! - a load: the slot's word w; if its low bit is 1 it is an immediate, if w is 0 it is null, else the reference is
 //!   `(w << slot_shift) + slot_base`;
 //! - a store: the reverse, then `card_dirty` to the byte `card_base + (slot >> card_shift)`;
+//! - a load acquires and a store releases, so that a thread that finds a reference finds the object. On x86-64 ordinary
+//!   moves do so; on Arm these are `ldar` and `stlr`;
 //! - a poll: `if poll != 0, call`;
 //! - an access to an element: `end = (index + 1) * element_bytes; if end > first_n, call; at = array + elements_offset +
 //!   index * element_bytes`, and then a load or store at `at`. With [`Arrays::Contiguous`] nothing is compared.

@@ -16,6 +16,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use gleaner_base::faults::{self, FaultPoint};
 
+use crate::pages::{SMALLEST, within};
 pub use crate::pages::{page_size, whole_pages};
 pub use crate::places::APART;
 pub use crate::residency::{peak_resident_bytes, resident_bytes};
@@ -225,7 +226,7 @@ pub unsafe fn commit_executable(start: NonNull<u8>, bytes: usize) -> bool {
 pub unsafe fn make_read_only(start: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: whole pages of the caller's, which nobody writes to any more, as asked: the right to write is all that
     // goes.
-    unsafe { protect(start, bytes, libc::PROT_READ) }
+    unsafe { take_access(start, bytes, libc::PROT_READ) }
 }
 
 /// Gives the storage of a range back and takes every access to it away. It is given again by [`commit`], and reads as
@@ -235,7 +236,7 @@ pub unsafe fn make_read_only(start: NonNull<u8>, bytes: usize) -> bool {
 /// The range is whole pages inside a reservation of the caller, and nobody accesses it any more.
 pub unsafe fn forbid(start: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: whole pages inside a reservation of the caller, which nobody accesses any more, as asked.
-    unsafe { release(start, bytes) && protect(start, bytes, libc::PROT_NONE) }
+    unsafe { release(start, bytes) && take_access(start, bytes, libc::PROT_NONE) }
 }
 
 /// Takes every access to a range away; its contents stay, for when [`commit`] gives access again. False when the kernel
@@ -246,16 +247,32 @@ pub unsafe fn forbid(start: NonNull<u8>, bytes: usize) -> bool {
 pub unsafe fn fence(start: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: whole pages inside a reservation of the caller, which nobody accesses any more, as asked.
     let fenced = !faults::armed(FaultPoint::FenceMemory)
-        && unsafe { protect(start, bytes, libc::PROT_NONE) };
+        && unsafe { take_access(start, bytes, libc::PROT_NONE) };
     noted(fenced, 0, 0)
 }
 
-/// Sets the access rights of a range.
+/// Takes rights to access away, of the whole pages in a range.
+///
+/// # Safety
+/// As for [`protect`].
+unsafe fn take_access(start: NonNull<u8>, bytes: usize, access: i32) -> bool {
+    let (first, bytes) = within(start.as_ptr() as usize, bytes);
+    // SAFETY: whole pages of the caller's, and nobody uses a right that is taken away, as asked.
+    NonNull::new(first as *mut u8)
+        .is_none_or(|first| bytes == 0 || unsafe { protect(first, bytes, access) })
+}
+
+/// Sets the access rights of a range, and of what lies beside it in the same pages, where pages are large.
 ///
 /// # Safety
 /// The range is whole pages of the caller's, and nobody uses a right that is taken away.
 unsafe fn protect(start: NonNull<u8>, bytes: usize, access: i32) -> bool {
-    let arguments = [start.as_ptr() as usize, bytes, access as usize, 0, 0, 0];
+    let start = start.as_ptr() as usize;
+    let first = match page_size() {
+        SMALLEST => start,
+        page => start & !(page - 1),
+    };
+    let arguments = [first, start + bytes - first, access as usize, 0, 0, 0];
     // SAFETY: whole pages of the caller's, and nobody uses a right that is taken away, as asked.
     unsafe { call(libc::SYS_mprotect, arguments).is_ok() }
 }
@@ -269,7 +286,32 @@ unsafe fn protect(start: NonNull<u8>, bytes: usize, access: i32) -> bool {
 /// The range is whole pages of the caller's, and nobody needs its contents.
 pub unsafe fn release(start: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: the caller owns the range and gives up its contents.
-    unsafe { advise(start, bytes, libc::MADV_DONTNEED).is_ok() }
+    unsafe {
+        match page_size() {
+            SMALLEST => advise(start, bytes, libc::MADV_DONTNEED).is_ok(),
+            _ => release_within(start, bytes),
+        }
+    }
+}
+
+/// As [`release`], of a range whose ends may lie inside of pages: there it is overwritten with zero.
+///
+/// # Safety
+/// As for [`release`].
+unsafe fn release_within(start: NonNull<u8>, bytes: usize) -> bool {
+    let (first, inner) = within(start.as_ptr() as usize, bytes);
+    let before = (first - start.as_ptr() as usize).min(bytes);
+    // SAFETY: all parts lie in the range, whose contents the caller gives up.
+    unsafe {
+        let pages = start.add(before);
+        if inner > 0 && advise(pages, inner, libc::MADV_DONTNEED).is_err() {
+            return false;
+        }
+        start.write_bytes(0, before);
+        let behind = bytes.saturating_sub(before + inner);
+        start.add(bytes - behind).write_bytes(0, behind);
+    }
+    true
 }
 
 /// Whether every page of a range can be read, which also brings the pages in. True on kernels before 5.14, which
@@ -386,7 +428,10 @@ pub unsafe fn populate(start: NonNull<u8>, bytes: usize) -> bool {
 /// # Safety
 /// The range is whole pages of the caller's, and no pointer into it is used again.
 pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> bool {
-    let start = start.as_ptr() as usize;
+    let (start, bytes) = within(start.as_ptr() as usize, bytes);
+    if bytes == 0 && page_size() != SMALLEST {
+        return true;
+    }
     own_ranges::remove(start, bytes);
     // SAFETY: whole pages of the caller's into which no pointer is used again, as asked.
     let is_done = unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]).is_ok() };

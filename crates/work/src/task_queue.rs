@@ -157,7 +157,8 @@ impl TaskQueue {
     fn advance(&self, next: u64) -> bool {
         match self.policy {
             options::TaskQueue::Locked => {
-                self.next.store(next + 1, Ordering::Relaxed);
+                // Release: a store of another thread's ends the release sequence of the fill, whose end is to be seen.
+                self.next.store(next + 1, Ordering::Release);
                 true
             }
             // Relaxed: it goes on with the release sequence of the fill, and a task is handed to nobody.
