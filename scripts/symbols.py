@@ -51,7 +51,7 @@ OWN_PREFIX = "gleaner_"
 # gc.h: a program built with GC_DEBUG calls it where it says GC_WCSDUP.
 EXTRAS = {"GC_debug_wcsdup"}
 # The C library, the loader, and the compiler's unwinder.
-NEEDED = {"libc.so.6", "ld-linux-x86-64.so.2", "libgcc_s.so.1"}
+NEEDED = {"libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libgcc_s.so.1"}
 
 Row = collections.namedtuple("Row", COLUMNS)
 Export = collections.namedtuple("Export", "kind size")

@@ -8,7 +8,7 @@
 # exports beyond the other is printed as a remark.
 set -eu
 ours=$1
-system=${2:-/usr/lib/x86_64-linux-gnu/libgc.so.1}
+system=${2:-/usr/lib/$(uname -m)-linux-gnu/libgc.so.1}
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 

@@ -8,7 +8,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../target/conformance
-lib=/usr/lib/x86_64-linux-gnu/libgc.so.1
+lib=/usr/lib/$(uname -m)-linux-gnu/libgc.so.1
 while [ $# -gt 0 ]; do
     case $1 in
     --build) build=$2; shift 2 ;;
