@@ -52,6 +52,7 @@ fetch_packages() {
 packages_are_there || fetch_packages
 
 # Compilers under the names that tests use. What they link is run by the emulator, through a script of that name.
+rm -rf "$place/bin"
 mkdir -p "$place/bin"
 for language in gcc:gcc cc:gcc g++:g++ c++:g++; do
     cat >"$place/bin/${language%%:*}" <<END
