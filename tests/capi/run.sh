@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # The C interface of the precise heap, as an embedder has it: header and library.
 #
-#   tests/capi/run.sh [--lib DIR] [--build DIR] [--until-failure | --until-installed]
+#   tests/capi/run.sh [--lib DIR] [--until-failure]
 #
 # DIR holds libgleaner_capi.so and .a; target/release unless given. --until-failure ends with the first failure, and before
-# what is as it was built for a release: its size, and what `make install` leaves. --until-installed ends there, too. What is
-# built goes to the other DIR, target/capi unless given.
+# what is as it was built for a release: its size, and what `make install` leaves.
 #
 # The cases of the programs beside this script (`programs`, below), as C with the shared library and as C++ with the
 # static one; the same with arrays in pieces, and compiled for some heaps only; then examples/lisp.c under every setup,
@@ -17,18 +16,17 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 . tests/arguments.sh
-lib=target/release out=target/capi until_failure= until_installed=
+lib=target/release until_failure=
 while [ $# -gt 0 ]; do
     case $1 in
         --lib) value $# "$1"; lib=$2; shift 2 ;;
-        --build) value $# "$1"; out=$2; shift 2 ;;
         --until-failure) until_failure=1; shift ;;
-        --until-installed) until_installed=1; shift ;;
         *) echo "run.sh: unknown argument $1" >&2; exit 2 ;;
     esac
 done
 [ -e "$lib/libgleaner_capi.so" ] && [ -e "$lib/libgleaner_capi.a" ] ||
     { echo "run.sh: $lib has no libgleaner_capi.so and .a: make build" >&2; exit 2; }
+out=target/capi
 mkdir -p "$out"
 # The number of its soname is that of the interface.
 soname=libgleaner.so.$(sed -n 's/^#define GLEANER_INTERFACE //p' crates/capi/include/gleaner.h)
@@ -223,7 +221,7 @@ else
     report FAILED "the Scheme ends with an error that nobody handles: $said"
 fi
 
-if [ -n "$until_failure$until_installed" ]; then
+if [ -n "$until_failure" ]; then
     summary
     exit
 fi
@@ -243,7 +241,7 @@ verdict() { # verdict NAME COMMAND...
 }
 
 # As a package is made: into a directory of its own, under a prefix that is not there yet.
-dest=$(realpath "$out")/dest prefix=/opt/gleaner
+dest=$PWD/$out/dest prefix=/opt/gleaner
 rm -rf "$dest"
 make --no-print-directory install DESTDIR="$dest" PREFIX=$prefix >"$out/install.log"
 export PKG_CONFIG_PATH=$dest$prefix/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$dest
@@ -264,7 +262,7 @@ verdict "installed: pkg-config knows the version" \
     prints modversion "$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)"
 make --no-print-directory uninstall DESTDIR="$dest" PREFIX=$prefix >>"$out/install.log"
 # As docs/embedding.md says, under a prefix that the loader does not know.
-home=$(realpath "$out")/home
+home=$PWD/$out/home
 rm -rf "$home"
 make --no-print-directory install PREFIX="$home" >>"$out/install.log"
 recipe=$(sed -n 's/^gcc lisp\.c -o lisp \(.*\)$/\1/p' docs/embedding.md)
