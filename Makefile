@@ -259,6 +259,7 @@ generate: build
 # What the next one runs, without what it runs on.
 compile-tests: packages-build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-run
+	$(CARGO) test $(CARGO_FLAGS) --no-run -p gleaner-cli $(ALONE)
 	target/debug/examples/pages $(PAGES)
 	$(if $(FOR_TESTS),mkdir -p $(dir $(BENCH)) && ln -f target/debug/gleaner-bench $(BENCH))
 
@@ -291,9 +292,11 @@ test-oldest: packages-build
 	rustup toolchain install --profile minimal $(OLDEST)
 	cargo +$(OLDEST) check $(CARGO_FLAGS) --workspace $(NEWER) --target-dir target/oldest
 
-# Tests that measure: nothing else is to run beside them.
+# Tests that measure, or that wait for a placer that looks seldom on a busy machine: nothing else is to run beside them.
+ALONE := --test place --test place_auto --test place_found --test place_sees
 test-alone: build
-	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast --test place -- --ignored measured_alone
+	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner-cli $(ALONE)
+	$(CARGO) test $(CARGO_FLAGS) -p gleaner-cli --test place -- --ignored measured_alone
 
 # The models of the concurrent protocols, in the crates that have some: in unit tests, and in files that say so in their first lines.
 LOOM := RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
