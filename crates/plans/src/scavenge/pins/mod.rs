@@ -3,11 +3,11 @@
 //!
 //! A pin keeps the place of an object and not its life; pins of one object are counted. A conservative word keeps both, for
 //! one collection, and may point anywhere into an object. When the world has stopped and before anything moves, the leader
-//! looks up what all words lead to ([`words`]). Together with what is pinned these objects are *kept*, in a sorted list
+//! looks up what all words lead to (`words`). Together with what is pinned these objects are *kept*, in a sorted list
 //! that workers ask ([`table`]). Then
 //!
 //! - a scavenge forwards a kept object of the nursery to itself, and copies all around it. What is free between such
-//!   objects afterwards are gaps of eden, where mutators go on ([`stayed`]);
+//!   objects afterwards are gaps of eden, where mutators go on (`stayed`);
 //! - a block of lines in which a kept object lies is not evacuated, but filled line by line as others are;
 //! - nothing is slid. A collection of everything under `old=mark-compact` frees in place, as under `old=mark-sweep`. What
 //!   finds no room stays in the nursery, since there is no sliding that would make some.

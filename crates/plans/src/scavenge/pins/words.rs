@@ -10,7 +10,6 @@
 use alloc::vec::Vec;
 
 use gleaner_base::contexts::WorldStopped;
-use gleaner_base::sync::{AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::bump::BumpRegion;
@@ -26,7 +25,7 @@ fn for_each_word(range: &WordRange, mut each: impl FnMut(Address)) {
     let load = |place: Address| {
         // SAFETY: the range, and the place of its lowest word's address, lie there as long as it is registered, as
         // `add_words` asks; they are aligned. Threads may write there meanwhile: each word is read once.
-        unsafe { AtomicUsize::from_ptr(place.ptr()) }.load(Ordering::Relaxed)
+        unsafe { place.load_shared() }
     };
     let end = range.start.add(range.words * WordRange::WORD);
     let mut place = match range.lowest.is_null() {
