@@ -6,8 +6,8 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Output, Stdio};
 
 use support::*;
 
@@ -120,6 +120,7 @@ class Sees {
         other.start();
         other.join();
         say("main");
+        System.in.read();
     }
 }
 "#;
@@ -209,16 +210,37 @@ fn in_go(directory: &Directory) -> Option<String> {
 /// What the JVM says under `gleaner place` with these options, and what the placer says.
 fn jvm(directory: &Directory, options: &[&str], words: &[&str]) -> (String, String) {
     let source = directory.file("Sees.java", JAVA, 0o644);
-    let output = gleaner()
-        .env_remove("JAVA_TOOL_OPTIONS")
-        .args(["place", "--stats"])
-        .args(options)
-        .args(["--", "java", "-Xmx64m"])
-        .arg(&source)
-        .args(words)
-        .output()
-        .unwrap();
+    let output = looked_at(
+        gleaner()
+            .env_remove("JAVA_TOOL_OPTIONS")
+            .args(["place", "--stats"])
+            .args(options)
+            .args(["--", "java", "-Xmx64m"])
+            .arg(&source)
+            .args(words),
+    );
     (assert_succeeds(&output), stderr(&output))
+}
+
+/// What comes of `gleaner place` with a program that ends when its input does: that is when the placer has looked often.
+fn looked_at(command: &mut Command) -> Output {
+    let mut placer = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(placer.stdout.take().unwrap());
+    let mut found = String::new();
+    while found.matches("main ").count() < 2 && said.read_line(&mut found).unwrap() > 0 {}
+    let first = waits(placer.id());
+    while placer.try_wait().unwrap().is_none() && waits(placer.id()) < first + 40 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let mut output = placer.wait_with_output().unwrap();
+    said.read_to_string(&mut found).unwrap();
+    output.stdout = found.into_bytes();
+    output
 }
 
 #[test]
@@ -273,7 +295,7 @@ fn that_a_jvm_was_told_of_fewer_processors_is_said() {
             command.env(variable, counts(1));
         }
         command.args(["place", "--stats", "--", "java"]).args(own);
-        let output = command.arg(&source).output().unwrap();
+        let output = looked_at(command.arg(&source));
         let found = assert_succeeds(&output);
         assert!(found.ends_with("main 1\nother 1\nmain 1\n"), "{found}");
         let told = format!(
