@@ -128,8 +128,9 @@ pub struct Follower {
     has_counters: bool,
     new_budget: Budget,
     whole_budget: Budget,
-    /// The processor time of this thread that was charged last: what lies between two calls is for what is new, too.
-    charged: Duration,
+    /// The processor time of this thread that was charged last: what lies between two calls is for what is new, too. None
+    /// before the first, since what it takes to start the program is no looking.
+    charged: Option<Duration>,
     /// When the next of these looks is due at the earliest.
     next_whole: Instant,
     next_wide: Instant,
@@ -220,7 +221,7 @@ impl Follower {
             has_counters: Counters::are_there(),
             new_budget: Budget::new(now),
             whole_budget: Budget::new(now),
-            charged: processor_time(),
+            charged: None,
             next_whole: now,
             next_wide: now,
             young_until: now,
@@ -267,7 +268,8 @@ impl Follower {
     pub fn follow(&mut self) -> Duration {
         let (now, since) = (Instant::now(), processor_time());
         self.is_host_fresh = false;
-        self.new_budget.charge(since.saturating_sub(self.charged));
+        let charged = self.charged.unwrap_or(since);
+        self.new_budget.charge(since.saturating_sub(charged));
         let mut limit = Limit::of(self.new_budget.left(now));
         self.look_at_new(now, &mut limit);
         let between = processor_time();
@@ -278,9 +280,9 @@ impl Follower {
         }
         let mut limit = Limit::of(left.saturating_sub(RESERVE));
         self.look_at_all(now, &mut limit);
-        self.charged = processor_time();
-        self.whole_budget
-            .charge(self.charged.saturating_sub(between));
+        let ended = processor_time();
+        self.whole_budget.charge(ended.saturating_sub(between));
+        self.charged = Some(ended);
         self.wait(now)
     }
 
