@@ -394,7 +394,8 @@ const LAUNCHED: &str = r#"
 #include <pthread.h>
 #include <unistd.h>
 
-static void *waits(void *unused) { sleep(2); return unused; }
+/* So long that a placer which looks seldom has seen them. */
+static void *waits(void *unused) { sleep(8); return unused; }
 
 static pthread_t start(const char *name) {
     pthread_t thread;
