@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - A builtin runs on the thread of its engine, inside the heap's gate. The engine's state is reached by the context, and no
-//!   other borrow of it is in use meanwhile: whoever entered compiled code holds none.
+//!   other borrow of it is in use meanwhile: the caller that entered compiled code holds none.
 //! - References that a builtin was given are valid until it allocates; across that it keeps them in roots.
 
 pub(crate) mod arrays;

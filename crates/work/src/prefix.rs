@@ -1,7 +1,7 @@
 //! Tasks that are begun in ascending order, each when all below a number are finished: sliding objects over the places of
 //! others.
 //!
-//! A task is taken only when it can be done at once, by whoever comes first. So a chain of tasks, each of which needs the
+//! A worker takes a task only when it can do the task at once. So a chain of tasks, each of which needs the
 //! one before it, stays with one worker: nobody has a task and waits for a worker that the system does not run. The
 //! others sleep until two tasks can be done at the same time.
 //!

@@ -82,7 +82,7 @@ impl Heap {
             .account
             .handed
             .saturating_add(self.room_for_allocation(memory));
-        // Old objects that may be dead can call for a collection at once. Its cycle has some room all the same.
+        // Old objects that may be dead can call for a collection at once. Its cycle gets some room even then.
         let least = self.interval_within_limits(memory) / LEAST_PART;
         heap_size::least_between_collections(memory).min(until_then.max(least))
     }
