@@ -440,6 +440,8 @@ Options of placement (--opt):
   isolate=ROLE+ROLE      the roles to set apart (collector); jvm: all but application; nongc: jvm without collector
   isolate-on=UNIT        what these roles get: socket, cluster, cores (half of them), or auto (the first that exists)
   collectors=N           ask HotSpot, Node, Gleaner and libgc for N collector threads; 0 leaves it to them
+  effort=N               looking for threads takes at most N thousandths of one processor (4); with more, new threads
+                         are found sooner where programs have thousands, or the machine is slow
   slow=ROLE+ROLE         the roles to slow down (none)
   speed=PERCENT          how fast they run: 1 to 100 percent of full speed (50)
   slow-by=MEANS          frequency: a lower maximum for processors that run only slow roles; bandwidth: a share of

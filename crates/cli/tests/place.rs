@@ -60,10 +60,14 @@ struct Placed {
 
 impl Placed {
     fn start(directory: &Directory, options: &[&str], threads: [&str; 2]) -> Placed {
+        let mut placer = place();
+        placer.args(options);
+        Placed::by(placer, directory, threads)
+    }
+
+    fn by(mut placer: Command, directory: &Directory, threads: [&str; 2]) -> Placed {
         let named = directory.compile("named", NAMED, &["-pthread"]);
-        let mut placer = gleaner();
-        placer.arg("place").args(options).arg("--");
-        placer.arg(named).args(threads);
+        placer.arg("--").arg(named).args(threads);
         let placer = start_until_ready(placer);
         Placed {
             program: child_of(placer.id(), "named"),
@@ -356,19 +360,13 @@ fn what_threads_use_is_seen_while_they_run() {
     let directory = Directory::new();
     let busy = directory.compile("busy", BUSY, &["-pthread"]);
     for placement in ["placement=none", "placement=paper"] {
-        let output = run(&[
-            "place",
-            "--stats",
-            "--opt",
-            placement,
-            "--",
-            busy.to_str().unwrap(),
-        ]);
+        let mut placer = place();
+        placer.args(["--stats", "--opt", placement, "--"]);
+        let output = placer.arg(&busy).output().unwrap();
         assert_succeeds(&output);
         let said = stderr(&output);
         let seconds: f64 = line_of(&said, "collector")[2].parse().unwrap();
-        // Where others have the processors, the placer looks seldom.
-        assert!((0.0..1.2).contains(&seconds), "{said}");
+        assert!((0.5..1.2).contains(&seconds), "{said}");
         // The rest is not lost.
         let unseen: f64 = line_of(&said, "not")[2].parse().unwrap();
         assert!((0.98..1.2).contains(&(seconds + unseen)), "{said}");
@@ -394,8 +392,7 @@ const LAUNCHED: &str = r#"
 #include <pthread.h>
 #include <unistd.h>
 
-/* So long that a placer which looks seldom has seen them. */
-static void *waits(void *unused) { sleep(8); return unused; }
+static void *waits(void *unused) { sleep(2); return unused; }
 
 static pthread_t start(const char *name) {
     pthread_t thread;
@@ -419,7 +416,12 @@ int main(void) {
 fn launchers_are_recognised_and_ended_threads_counted() {
     let directory = Directory::new();
     let program = directory.compile("launched", LAUNCHED, &["-pthread"]);
-    let output = run(&["place", "--stats", "--", program.to_str().unwrap()]);
+    let mut placer = place();
+    let output = placer
+        .args(["--stats", "--"])
+        .arg(program)
+        .output()
+        .unwrap();
     assert_succeeds(&output);
     let said = stderr(&output);
     for (role, threads) in [
@@ -438,18 +440,14 @@ fn processes_that_start_later_are_placed() {
     let directory = Directory::new();
     let busy = directory.compile("busy", BUSY, &["-pthread"]);
     let log = directory.path("place.jsonl");
-    // On a busy machine the placer looks seldom, so they wait for it.
     let script = format!("sleep 2; {0} wait & {0} wait & wait", busy.display());
     for round in 1..=2 {
-        let output = run(&[
-            "place",
-            "--log",
-            log.to_str().unwrap(),
-            "--",
-            "sh",
-            "-c",
-            &script,
-        ]);
+        let mut placer = place();
+        placer
+            .arg("--log")
+            .arg(&log)
+            .args(["--", "sh", "-c", &script]);
+        let output = placer.output().unwrap();
         assert_succeeds(&output);
         // What an earlier one said stays.
         let text = fs::read_to_string(&log).unwrap();
@@ -662,8 +660,9 @@ fn measured_alone_following_keeps_to_its_budget() {
     let directory = Directory::new();
     for placement in ["placement=pinned", "placement=auto"] {
         let role = "Thread-*=application";
-        let options = ["--stats", "--opt", placement, "--role", role];
-        let placed = Placed::start(&directory, &options, ["5000", "1"]);
+        let mut placer = gleaner();
+        placer.args(["place", "--stats", "--opt", placement, "--role", role]);
+        let placed = Placed::by(placer, &directory, ["5000", "1"]);
         placed.until(|threads| {
             of(threads, "Thread-").any(|it| it.len() == 1) || placement.ends_with("auto")
         });

@@ -80,12 +80,10 @@ fn moved_threads_are_pinned_and_waiting_ones_let_go() {
     let moved = directory.compile("moved", MOVED, &["-pthread"]);
     let log = directory.path("place.jsonl");
     let run = || {
-        let mut command = gleaner();
         let role = ["--role", "works=application"];
-        command
-            .args(["place", "--opt", "placement=auto"])
-            .args(role);
-        command
+        place()
+            .args(["--opt", "placement=auto"])
+            .args(role)
             .arg("--log")
             .arg(&log)
             .arg("--")

@@ -103,7 +103,7 @@ struct Placer {
 impl Placer {
     /// What is to be put back is written down in the directory.
     fn start(directory: &Directory, arguments: &[&str]) -> Placer {
-        Placer::of(gleaner().arg("place").args(arguments), directory)
+        Placer::of(place().args(arguments), directory)
     }
 
     fn of(command: &mut Command, directory: &Directory) -> Placer {

@@ -136,8 +136,8 @@ fn waits(process: u32) -> u64 {
 
 /// What a program says of the processors that it sees when `gleaner place` has looked at it twenty times.
 fn seen_later(policy: &str, program: &[&str]) -> String {
-    let mut placer = gleaner()
-        .args(["place", "--stats", "--opt", policy, "--"])
+    let mut placer = place()
+        .args(["--stats", "--opt", policy, "--"])
         .args(program)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -211,9 +211,9 @@ fn in_go(directory: &Directory) -> Option<String> {
 fn jvm(directory: &Directory, options: &[&str], words: &[&str]) -> (String, String) {
     let source = directory.file("Sees.java", JAVA, 0o644);
     let output = looked_at(
-        gleaner()
+        place()
             .env_remove("JAVA_TOOL_OPTIONS")
-            .args(["place", "--stats"])
+            .arg("--stats")
             .args(options)
             .args(["--", "java", "-Xmx64m"])
             .arg(&source)
@@ -289,12 +289,12 @@ fn that_a_jvm_was_told_of_fewer_processors_is_said() {
     // Its own option wins.
     let source = directory.file("Sees.java", JAVA, 0o644);
     for (variable, own) in [("", Some(counts(1))), ("JAVA_TOOL_OPTIONS", None)] {
-        let mut command = gleaner();
+        let mut command = place();
         command.env_remove("JAVA_TOOL_OPTIONS");
         if own.is_none() {
             command.env(variable, counts(1));
         }
-        command.args(["place", "--stats", "--", "java"]).args(own);
+        command.args(["--stats", "--", "java"]).args(own);
         let output = looked_at(command.arg(&source));
         let found = assert_succeeds(&output);
         assert!(found.ends_with("main 1\nother 1\nmain 1\n"), "{found}");
@@ -392,8 +392,8 @@ fn processes_that_begin_where_a_thread_was_placed_are_counted() {
         all[0],
         all[all.len() - 1]
     );
-    let output = gleaner()
-        .args(["place", "--stats", "--role", "starts=application", "--"])
+    let output = place()
+        .args(["--stats", "--role", "starts=application", "--"])
         .arg(&starts)
         .arg(&waits)
         .output()

@@ -186,6 +186,8 @@ impl Follower {
         let host = Host::read();
         let usual = host.machine().numbers();
         let limits = within_limits(host.machine(), &settings).numbers();
+        // Half of it for what is new, half for the rest.
+        let share = settings.effort * 1000 / 2;
         let limited = Some(set_of(&limits)).filter(|_| !limits.is_empty() && limits != usual);
         let mut family = Family::new(root);
         limited.iter().for_each(|&set| family.give(root, set));
@@ -219,8 +221,8 @@ impl Follower {
             watched: Vec::new(),
             clocks: 0,
             has_counters: Counters::are_there(),
-            new_budget: Budget::new(now),
-            whole_budget: Budget::new(now),
+            new_budget: Budget::new(now, share),
+            whole_budget: Budget::new(now, share),
             charged: None,
             next_whole: now,
             next_wide: now,

@@ -83,6 +83,8 @@ pub struct Settings {
     pub isolate_on: Unit,
     /// `collectors`: how many collector threads are asked of the runtime; 0 leaves it the choice.
     pub collectors: usize,
+    /// `effort`: what following the program takes at most, in thousandths of one processor; from 1 to 1000.
+    pub effort: u32,
     /// `slow` and others: which roles run slowly, and how.
     pub slow: Slow,
 }
@@ -98,6 +100,7 @@ impl Default for Settings {
             isolate: Roles::from([Role::Collector]),
             isolate_on: Unit::default(),
             collectors: 0,
+            effort: 4,
             slow: Slow::default(),
         }
     }
@@ -117,7 +120,7 @@ impl std::error::Error for SettingsError {}
 
 impl Settings {
     /// The names of all settings; `gleaner place --help` says what each does.
-    pub const NAMES: [&str; 13] = [
+    pub const NAMES: [&str; 14] = [
         "placement",
         "processors",
         "sockets",
@@ -126,6 +129,7 @@ impl Settings {
         "isolate",
         "isolate-on",
         "collectors",
+        "effort",
         "slow",
         "speed",
         "slow-by",
@@ -191,6 +195,14 @@ impl Settings {
                 None => return wrong("auto, socket, cluster or cores is wanted"),
             },
             "collectors" => self.collectors = number(Self::MOST_COLLECTORS)?,
+            "effort" => match value.parse() {
+                Ok(effort @ 1..=1000) => self.effort = effort,
+                _ => {
+                    return wrong(
+                        "a number from 1 to 1000 is wanted, in thousandths of one processor",
+                    );
+                }
+            },
             _ if Self::NAMES.contains(&name) => {
                 return self.slow.set_value(name, value).unwrap_or(Ok(()));
             }
@@ -250,6 +262,7 @@ mod tests {
             "isolate=jvm",
             "isolate-on=cores",
             "collectors=2",
+            "effort=20",
             "slow=jvm",
             "speed=25",
             "slow-by=bandwidth",
@@ -295,6 +308,8 @@ mod tests {
             ("isolate-on=node", "cluster"),
             ("collectors=-1", "1024"),
             ("first-core", "from 0"),
+            ("effort=0", "from 1 to 1000"),
+            ("effort=1001", "thousandths"),
             ("slow=fast", "collector"),
             ("speed=0", "from 1 to 100"),
             ("speed=101", "from 1 to 100"),

@@ -12,6 +12,13 @@ pub fn gleaner() -> Command {
     clean(Command::new(env!("CARGO_BIN_EXE_gleaner")))
 }
 
+/// `gleaner place` that may look for threads as often as it likes: what a test waits for comes on a slow machine, too.
+pub fn place() -> Command {
+    let mut command = gleaner();
+    command.args(["place", "--opt", "effort=1000"]);
+    command
+}
+
 /// `command` without the variables that this command and the loader read.
 pub fn clean(mut command: Command) -> Command {
     for name in [

@@ -1,4 +1,4 @@
-//! What looking at a program may cost: so much processor time at the start, and a share of the time that passes.
+//! What looking at a program may cost: a share of one processor's time, counted from a second before the program began.
 //!
 //! A look is cut into pieces and stops where the budget is spent, so the budget is a bound, but for one piece: a thread,
 //! or the part of a directory that the kernel gives at once.
@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What looking may cost: [`AT_START`], and one part in [`SHARE`] of the time that passes, of one processor.
-const AT_START: Duration = Duration::from_millis(2);
-const SHARE: u32 = 500;
+/// As if the program had begun so much earlier: what may be spent at once.
+const AHEAD: Duration = Duration::from_secs(1);
 /// Less is not worth waking for.
 const LEAST: Duration = Duration::from_micros(200);
 
@@ -17,28 +16,34 @@ const LEAST: Duration = Duration::from_micros(200);
 #[derive(Debug)]
 pub(super) struct Budget {
     started: Instant,
+    /// Of one processor, in millionths.
+    share: u32,
     spent: Duration,
 }
 
 impl Budget {
-    pub(super) fn new(started: Instant) -> Budget {
+    /// One of `share` millionths of one processor; not 0.
+    pub(super) fn new(started: Instant, share: u32) -> Budget {
         Budget {
             started,
+            share,
             spent: Duration::ZERO,
         }
     }
 
     /// What is left.
     pub(super) fn left(&self, now: Instant) -> Duration {
-        let all = AT_START + now.duration_since(self.started) / SHARE;
-        all.saturating_sub(self.spent)
+        let time = AHEAD + now.duration_since(self.started);
+        let all = time.as_nanos() * u128::from(self.share) / 1_000_000;
+        Duration::from_nanos(all as u64).saturating_sub(self.spent)
     }
 
     /// How long it takes until `wanted` is left, or at least what is worth waking for.
     pub(super) fn until(&self, wanted: Duration, now: Instant) -> Duration {
         let all = self.spent + wanted.max(LEAST);
-        let missing = all.saturating_sub(AT_START) * SHARE;
-        missing.saturating_sub(now.duration_since(self.started))
+        let time = all.as_nanos() * 1_000_000 / u128::from(self.share);
+        let passed = AHEAD + now.duration_since(self.started);
+        Duration::from_nanos(time as u64).saturating_sub(passed)
     }
 
     pub(super) fn charge(&mut self, time: Duration) {
@@ -106,16 +111,15 @@ mod tests {
     #[test]
     fn what_is_spent_comes_back_with_time() {
         let started = Instant::now();
-        let mut budget = Budget::new(started);
-        assert_eq!(budget.left(started), AT_START);
-        assert_eq!(budget.until(AT_START, started), Duration::ZERO);
-        budget.charge(AT_START * 3);
+        let at_once = Duration::from_millis(2);
+        let mut budget = Budget::new(started, 2000);
+        assert_eq!(budget.left(started), at_once);
+        assert_eq!(budget.until(at_once, started), Duration::ZERO);
+        budget.charge(at_once * 3);
         assert_eq!(budget.left(started), Duration::ZERO);
         let wait = budget.until(Duration::from_millis(1), started);
-        assert_eq!(wait, Duration::from_millis(5) * SHARE);
+        assert_eq!(wait, Duration::from_millis(5) * 500);
         assert_eq!(budget.left(started + wait), Duration::from_millis(1));
-        // Two budgets together stay below half a percent of one processor.
-        assert!(2.0 / f64::from(SHARE) < 0.005);
     }
 
     #[test]

@@ -312,6 +312,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::follow::budget::Budget;
     use crate::roles::Naming;
     use crate::settings::Settings;
 
@@ -328,6 +329,21 @@ mod tests {
         let walk = Walk::of(vec![own]);
         assert!(follower.walk(walk, now, &mut Limit::none()).is_none());
         assert!(!follower.known.is_empty());
+    }
+
+    #[test]
+    fn the_effort_is_what_both_budgets_are_together() {
+        for effort in [1, 4, 1000] {
+            let settings = Settings {
+                effort,
+                ..Settings::default()
+            };
+            let follower = Follower::new(std::process::id(), settings, Naming::default());
+            let left = |budget: &Budget| budget.left(follower.began);
+            let both = left(&follower.new_budget) + left(&follower.whole_budget);
+            // What a second may cost can be spent at once.
+            assert_eq!(both, Duration::from_millis(u64::from(effort)));
+        }
     }
 
     /// A walk takes a while. A thread that begins meanwhile, which another walk finds, is not among those that it read.
