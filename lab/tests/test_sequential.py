@@ -147,7 +147,7 @@ def test_the_first_bar_alone_is_waited_for(tmp_path, monkeypatch, until, rounds)
 def test_no_round_begins_after_the_time_of_the_budget(tmp_path, capsys, monkeypatch):
     path = bench.experiment(tmp_path, "steady", repetitions=400)
     tool, out = bench.make(tmp_path), tmp_path / "out"
-    words = ["--budget", "1s", "--bench", str(tool), "--out", str(out)]
+    words = ["--budget", "4s", "--bench", str(tool), "--out", str(out)]
     monkeypatch.setenv("BENCH_PAUSE", "0.1")
     assert cli.main(["run", str(path), *words]) in (1, 3)
     made = rounds_of(ResultSet.open(out))
