@@ -329,6 +329,9 @@ static void threads_that_leave_a_blocking_region_are_left_alone(void)
     REQUIRE(pipe(ends) == 0);
     make_cells();
     make_watcher();
+    /* A stop that is still to come would interrupt the other thread, which may be stopped again from then on. */
+    while (GC_collect_a_little())
+        ;
     REQUIRE(pthread_create(&t, NULL, polls_and_reads, NULL) == 0);
     while (ready < 1)
         ;
