@@ -748,3 +748,40 @@ fn a_child_that_collects_everything_moves_what_lives_by_option_alone() {
         }
     }
 }
+
+/// Where something is pinned, a child that would slide frees in place: free lines, if the holes that it has are such.
+#[test]
+fn a_child_in_which_something_is_pinned_goes_on_with_free_lines() {
+    let _alone = alone();
+    for generations in ["auto", "never"] {
+        let options = format!("old=mark-region,child-old=mark-compact,generations={generations}");
+        let heap = builder().options(&options).unwrap().build().unwrap();
+        let node = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let dead = list(scope, node, 50_000);
+            let kept = list(scope, node, 1000);
+            scope.collect(true);
+            scope.collect(true);
+            let place = scope.pin(kept).unwrap();
+            let null = scope.null();
+            scope.assign(dead, null);
+            // There are vacant blocks when the child begins.
+            scope.collect(true);
+            in_child(&options, || {
+                for round in 0..20 {
+                    scope.nested(|scope| {
+                        let own = list(scope, node, 5000);
+                        scope.collect(round % 2 == 0);
+                        let more = list(scope, node, 5000);
+                        scope.collect(true);
+                        check(scope, own, 5000);
+                        check(scope, more, 5000);
+                    });
+                    check(scope, kept, 1000);
+                    assert_eq!(scope.pin(kept), Ok(place));
+                }
+            });
+        });
+    }
+}

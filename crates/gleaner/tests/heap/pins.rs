@@ -266,6 +266,50 @@ fn a_place_is_used_again_without_its_pins() {
     );
 }
 
+/// The collection that finds pinned objects dead promotes others to their places, and these are not pinned.
+#[test]
+fn what_is_promoted_to_the_place_of_the_dead_is_not_pinned() {
+    const COUNT: usize = 4000;
+    in_each_setup(
+        4 * MB,
+        |heap| heap.ignore_environment(),
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let mut kept = Kept::new(scope, heap, node, COUNT);
+                (0..2).for_each(|_| scope.collect(true));
+                (0..COUNT).for_each(|index| kept.pin(scope, index));
+                let remains = |index: &usize| index.is_multiple_of(64);
+                let dies = || (0..COUNT).filter(|index| !remains(index));
+                let places: BTreeSet<_> = dies()
+                    .filter_map(|index| kept.places[index].take())
+                    .collect();
+                replace(scope, &kept.table, node, dies());
+                // While a young object keeps its place the others are promoted behind the sweep, into what it has freed.
+                kept.pin(scope, 1);
+                scope.collect(true);
+                kept.check(scope);
+                let table = scope.open(&kept.table);
+                let mut again = 0;
+                for index in dies().skip(1) {
+                    scope.nested(|scope| {
+                        let one = scope.get(table, index);
+                        assert_eq!(scope.unpin(one), Err(PinError::NotPinned), "{index}");
+                        again += usize::from(places.contains(&scope.pin(one).unwrap()));
+                        scope.unpin(one).unwrap();
+                    });
+                }
+                assert!(again > 0, "other places are used");
+                (0..COUNT)
+                    .filter(remains)
+                    .for_each(|index| kept.unpin(scope, index));
+                kept.unpin(scope, 1);
+            });
+        },
+    );
+}
+
 /// A survivor space in which something was pinned is emptied when nothing is any more.
 #[test]
 fn what_is_pinned_no_more_moves_again() {

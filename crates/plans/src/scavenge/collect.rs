@@ -24,7 +24,7 @@ use super::allocate::Request;
 pub use super::extent::Extent;
 use super::heap::NO_ROOM;
 use super::mutator::Mutator;
-use super::old::{self, MarkCompact, MarkSweep, OldGeneration};
+use super::old::{self, MarkCompact, MarkRegion, MarkSweep, OldGeneration};
 use super::resize::Collection;
 use super::state::{MUCH_SURVIVES, NEVER};
 use super::walk::Edge;
@@ -237,7 +237,7 @@ impl<F: SlotFormat> Scavenge<F> {
         state.crew_sizes.begin(true);
         let keeps = self.pins.keeps();
         let policy: &dyn OldGeneration<F> = match (extent, state.old) {
-            (_, OldPolicy::MarkCompact) if keeps => &MarkSweep,
+            (_, OldPolicy::MarkCompact) if keeps => self.in_place(),
             (Extent::Compact, _) if !keeps => &MarkCompact,
             (_, old) => old::policy(old),
         };
@@ -247,15 +247,19 @@ impl<F: SlotFormat> Scavenge<F> {
                 true => self.leave_young(state, world),
             }
         }
-        if keeps {
-            self.pins.retain(world, |object| {
-                self.in_nursery(object) || self.bits().is_marked(object)
-            });
-        }
         state.totals.full_collections += 1;
         let took = clock::monotonic_ns() - started;
         state.last_full.ns = took;
         state.crew_sizes.end(true, self.used(), took);
+    }
+
+    /// The policy that frees in place where nothing may be slid. A forked child of a heap whose holes are free lines goes
+    /// on with these.
+    fn in_place(&self) -> &'static dyn OldGeneration<F> {
+        match self.lines() {
+            Some(_) => &MarkRegion,
+            None => &MarkSweep,
+        }
     }
 
     /// Where nothing may be slid, since objects are kept: what found no room to be promoted stays young.

@@ -235,14 +235,16 @@ impl<F: SlotFormat> Scavenge<F> {
         self.finish_marking(state, world)
     }
 
-    /// Everything that lives is marked: adopts the marks, and sweeps the space of pinned objects. How many objects workers
-    /// have marked.
+    /// Everything that lives is marked: adopts the marks, forgets the pins of what died before anything is promoted to its
+    /// place, and sweeps the space of pinned objects. How many objects workers have marked.
     pub(in crate::scavenge) fn finish_marking(
         &self,
         state: &mut State,
         world: &mut WorldStopped<'_>,
     ) -> usize {
         self.tables.adopt_marks(world);
+        self.pins
+            .retain(world, |object| self.bits().is_marked(object));
         self.old.clear(world, self.tables.marks());
         self.pinned.clear(world, self.tables.marks());
         self.poison_holes(&self.pinned);
