@@ -279,7 +279,7 @@ fn what_is_promoted_to_the_place_of_the_dead_is_not_pinned() {
             mutator.scope(|scope| {
                 let mut kept = Kept::new(scope, heap, node, COUNT);
                 (0..2).for_each(|_| scope.collect(true));
-                (0..COUNT).for_each(|index| kept.pin(scope, index));
+                (0..COUNT).for_each(|index| scope.nested(|scope| kept.pin(scope, index)));
                 let remains = |index: &usize| index.is_multiple_of(64);
                 let dies = || (0..COUNT).filter(|index| !remains(index));
                 let places: BTreeSet<_> = dies()
@@ -486,6 +486,72 @@ fn a_full_heap_with_pins_goes_on() {
                 }
                 assert_eq!(scope.pin(first), Ok(place));
                 scope.collect(true);
+            });
+        },
+    );
+}
+
+/// What is pinned in a small eden takes room of the old generation, and so may be more than eden was to have.
+#[test]
+fn more_is_pinned_than_the_young_generation_was_to_have() {
+    in_each_setup(
+        8 * MB,
+        |heap| heap.young(256 << 10).ignore_environment(),
+        |heap| {
+            let (chunk, bytes) = (512, heap.array(Elements::Bytes).unwrap());
+            let slots = heap.reference_array().unwrap();
+            heap.attach().unwrap().scope(|scope| {
+                let count = 4 * MB / chunk;
+                let table = scope.allocate_references(slots, count as u32).unwrap();
+                let places: Vec<_> = (0..count)
+                    .map(|index| {
+                        scope.nested(|scope| {
+                            let one = scope.allocate_array(bytes, chunk as u32 - 16).unwrap();
+                            scope.set(table, index, one).unwrap();
+                            scope.pin(one).unwrap()
+                        })
+                    })
+                    .collect();
+                scope.collect(true);
+                for (index, place) in places.into_iter().enumerate() {
+                    scope.nested(|scope| {
+                        let one = scope.get(table, index);
+                        assert_eq!(scope.pin(one), Ok(place));
+                        (0..2).for_each(|_| scope.unpin(one).unwrap());
+                    });
+                }
+            });
+        },
+    );
+}
+
+/// Where no gap between pinned objects has room for a larger one, eden gets room behind them.
+#[test]
+fn a_larger_object_finds_room_behind_gaps_that_are_too_small() {
+    in_each_setup(
+        8 * MB,
+        |heap| heap.ignore_environment(),
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let (slots, bytes) = (heap.reference_array(), heap.array(Elements::Bytes).unwrap());
+            heap.attach().unwrap().scope(|scope| {
+                const COUNT: usize = 5000;
+                let table = scope
+                    .allocate_references(slots.unwrap(), COUNT as u32)
+                    .unwrap();
+                for index in 0..COUNT {
+                    scope.nested(|scope| {
+                        let one = scope.allocate(node).unwrap();
+                        scope.set(table, index, one).unwrap();
+                        scope.pin(one).unwrap();
+                        for _ in 0..50 {
+                            scope.nested(|scope| assert!(scope.allocate(node).is_ok()));
+                        }
+                    });
+                }
+                for _ in 0..2000 {
+                    scope.nested(|scope| assert!(scope.allocate_array(bytes, 10_000).is_ok()));
+                }
             });
         },
     );

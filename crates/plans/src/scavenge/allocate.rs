@@ -77,6 +77,14 @@ impl Request {
             Place::Anywhere => 0,
         }
     }
+
+    /// How many bytes this takes of the nursery.
+    pub(super) fn young(&self) -> usize {
+        match self.place {
+            Place::Anywhere if self.bytes <= LARGE_BYTES => self.bytes,
+            _ => 0,
+        }
+    }
 }
 
 /// What fresh memory must hold.

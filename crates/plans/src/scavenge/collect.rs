@@ -209,6 +209,7 @@ impl<F: SlotFormat> Scavenge<F> {
             mutator_ns: started.saturating_sub(state.lately.resumed_ns),
             for_room: request.bytes > 0,
             needed: request.beside(),
+            piece: request.young(),
             beside: beside.saturating_sub(state.lately.beside_used),
             beside_used: beside,
             allocated,

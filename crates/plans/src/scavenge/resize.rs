@@ -33,6 +33,8 @@ pub(super) struct Collection {
     pub for_room: bool,
     /// Bytes that a mutator waits for outside of the nursery.
     pub needed: usize,
+    /// Bytes that it waits for in the nursery.
+    pub piece: usize,
     /// Bytes that were taken beside the nursery since the collection before.
     pub beside: usize,
     /// What was used there when it began.
@@ -178,6 +180,7 @@ impl<F: SlotFormat> Scavenge<F> {
             scavenging: state.scavenging,
             slides: old::policy::<F>(state.old).slides() && !self.pins.keeps(),
             nursery_used: self.nursery.used(),
+            kept: self.kept_in_eden(collection),
             allocated_lately: lately.allocated,
             beside_lately: lately.beside,
             more_beside_lately: lately.most_beside.saturating_sub(lately.beside_used),
@@ -196,6 +199,17 @@ impl<F: SlotFormat> Scavenge<F> {
             was_full: collection.was_full,
             needed: collection.needed,
             finalizers: self.weak.finalizers.is_used(),
+        }
+    }
+
+    /// What objects that keep their places have of eden: with all that lies between them, if no gap there has the room
+    /// that a mutator waits for.
+    fn kept_in_eden(&self, collection: &Collection) -> usize {
+        let used = self.nursery.eden.used();
+        match self.pins.keeps() {
+            false => 0,
+            true if self.gaps.has_piece(collection.piece) => used.saturating_sub(self.gaps.left()),
+            true => used,
         }
     }
 

@@ -4,7 +4,8 @@
 //! The young generation has the size that [`young_size`](super::young_size) found to cost least, up to half of the
 //! limit and as far as the old one leaves room, and shrinks slowly while scavenges take next to nothing. It gives way
 //! to the old generation after a full collection alone: before, nobody knows how much of that lives. A survivor space
-//! has room for half as much again as survives, and is not made a little smaller. What is left of the young generation
+//! has room for half as much again as survives, and is not made a little smaller. Eden is larger by what keeps its place
+//! there. What is left of the young generation
 //! is cut into eden and what young large objects may take, as lately as much was allocated of both: so both are full at
 //! the same time. The old generation may fill to twice what lived in it after the last full collection, or more when
 //! full collections take much of the time. Where there are no scavenges, eden takes what neither of the two needs, nor
@@ -21,6 +22,8 @@ pub struct Measurements {
     pub slides: bool,
     /// What the young generation holds.
     pub nursery_used: usize,
+    /// What objects that keep their places take of eden, with what between them is of no use.
+    pub kept: usize,
     /// What was allocated lately between collections.
     pub allocated_lately: usize,
     /// Of that, what was taken beside the nursery.
@@ -123,7 +126,7 @@ pub fn next_sizes(found: &Measurements) -> Decision {
     }
     let fresh = young - 2 * survivor;
     Decision {
-        eden: fresh - share_of_large(found, fresh),
+        eden: fresh - share_of_large(found, fresh) + room_around_kept(found, young),
         survivor,
         young,
         old_target,
@@ -152,6 +155,12 @@ fn left(found: &Measurements) -> usize {
     let reserve = (2 * found.promoted_lately).max(filled / 4);
     let old = (found.old_used + found.needed).max(filled + reserve);
     found.limit.saturating_sub(old)
+}
+
+/// How much larger eden is where objects keep their places there: so mutators have as much of it as without these, as far
+/// as the old generation leaves room.
+fn room_around_kept(found: &Measurements, young: usize) -> usize {
+    found.kept.min(left(found).saturating_sub(young))
 }
 
 /// What is for large objects of the `fresh` bytes that are allocated between two scavenges; three quarters at most.
@@ -203,6 +212,7 @@ mod tests {
             scavenging: true,
             slides: true,
             nursery_used: 4 * MB,
+            kept: 0,
             allocated_lately: 0,
             beside_lately: 0,
             more_beside_lately: 0,
@@ -276,6 +286,28 @@ mod tests {
             found.young = next;
         }
         assert_eq!(found.young, 8 * MB);
+    }
+
+    #[test]
+    fn eden_grows_by_what_keeps_its_place_there_as_far_as_there_is_room() {
+        let mut found = usual();
+        let usually = next_sizes(&found);
+        found.kept = 10 * MB;
+        let decision = next_sizes(&found);
+        assert_eq!(decision.eden, usually.eden + 10 * MB);
+        assert_eq!(
+            decision,
+            Decision {
+                eden: decision.eden,
+                ..usually
+            },
+            "for the time being"
+        );
+        // 64 MB are young, and the old generation needs 320 and as much again as a quarter of what is filled.
+        (found.old_used, found.old_holes) = (320 * MB, 64 * MB);
+        assert_eq!(next_sizes(&found).eden, usually.eden + 10 * MB);
+        found.kept = 400 * MB;
+        assert_eq!(next_sizes(&found).eden, usually.eden + 16 * MB);
     }
 
     #[test]
