@@ -264,3 +264,58 @@ fn words_below_the_lowest_one_do_not_count() {
         },
     );
 }
+
+/// The first byte of an object counts as well as its last, whether it is young, old, pinned for good or large. Words outside of
+/// the range do not, wherever the lowest one is said to be.
+#[test]
+fn words_to_both_ends_of_objects_of_every_kind_count() {
+    let in_setup = |heap: &Heap| {
+        let node = heap.structure(NODE).unwrap();
+        let bytes = heap.array(Elements::Bytes).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let (words, lowest) = (Words::new(3), Words::new(1));
+        let start = words.start().add(8);
+        let range = WordRange {
+            start,
+            words: 1,
+            lowest: lowest.start(),
+        };
+        // SAFETY: both live until the range is removed.
+        unsafe { mutator.add_words(range) }.unwrap();
+        for (kind, last) in [("small", 31), ("pinned", 31), ("large", 16 + 99_999)] {
+            for old in [false, true] {
+                let (place, weak) = mutator.scope(|scope| {
+                    let one = match kind {
+                        "small" => scope.allocate(node).unwrap(),
+                        "pinned" => scope.allocate(node.pinned()).unwrap(),
+                        _ => scope.allocate_array(bytes, 100_000).unwrap(),
+                    };
+                    if old {
+                        (0..2).for_each(|_| scope.collect(true));
+                    }
+                    let weak = scope.weak(one).unwrap();
+                    let place = scope.pin(one).unwrap().as_ptr() as usize;
+                    // Nobody counts the pins of what never moves.
+                    scope.unpin(one).unwrap();
+                    assert_eq!(scope.unpin(one).is_ok(), kind != "small");
+                    (place, weak)
+                });
+                let mut lives = |around: usize, inside: usize| {
+                    (0..3).for_each(|index| words.set(index, around));
+                    words.set(1, inside);
+                    lowest.set(0, words.start().word());
+                    mutator.collect(true);
+                    mutator.scope(|scope| {
+                        let one = scope.upgrade(&weak);
+                        !scope.is_null(one)
+                    })
+                };
+                assert!(lives(0, place), "{kind}, old {old}");
+                assert!(lives(0, place + last), "{kind}, old {old}");
+                assert!(!lives(place, 0), "{kind}, old {old}");
+            }
+        }
+        mutator.remove_words(start).unwrap();
+    };
+    in_each_setup(8 * MB, |heap| heap.ignore_environment(), in_setup);
+}
