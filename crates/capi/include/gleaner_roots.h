@@ -89,10 +89,12 @@ void gleaner_set_heap_root_visitor(gleaner_mutator *mutator, size_t parts,
    slide nothing together. So pins are for a while, and few.
 
    Pinning neither collects nor polls. The answer is false, with the reason in
-   `message` (unless that is NULL), if the value is NULL, an integer or no object of
-   the mutator's heap, if it is an array in pieces, under option quarantine, or if
-   the system gives no memory. For gleaner_unpin it is false also if the object is
-   not pinned. */
+   `message` (unless that is NULL), if the value is NULL, an integer or an address
+   outside of the mutator's heap, if it is an array in pieces, under option
+   quarantine, or if the system gives no memory. For gleaner_unpin it is false also
+   if the object is not pinned. An address in the heap at which no object begins,
+   such as that of one that has moved, must not be passed: this is not always
+   noticed. */
 bool gleaner_pin(gleaner_mutator *mutator, gleaner_value value, char *message,
                  size_t message_bytes);
 bool gleaner_unpin(gleaner_mutator *mutator, gleaner_value value, char *message,

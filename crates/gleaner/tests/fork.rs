@@ -749,39 +749,46 @@ fn a_child_that_collects_everything_moves_what_lives_by_option_alone() {
     }
 }
 
-/// Where something is pinned, a child that would slide frees in place: free lines, if the holes that it has are such.
+/// Where something is pinned, a child that would slide frees in place: free lines, if the holes that it has are such. Otherwise it
+/// would soon have no room.
 #[test]
 fn a_child_in_which_something_is_pinned_goes_on_with_free_lines() {
     let _alone = alone();
-    for generations in ["auto", "never"] {
-        let options = format!("old=mark-region,child-old=mark-compact,generations={generations}");
-        let heap = builder().options(&options).unwrap().build().unwrap();
-        let node = heap.structure(NODE).unwrap();
-        let mut mutator = heap.attach().unwrap();
-        mutator.scope(|scope| {
-            let dead = list(scope, node, 50_000);
-            let kept = list(scope, node, 1000);
+    let options = "old=mark-region,child-old=mark-compact,heap-limit=6m";
+    let heap = builder().options(options).unwrap().build().unwrap();
+    let node = heap.structure(NODE).unwrap();
+    heap.attach().unwrap().scope(|scope| {
+        let lists = [(); 16].map(|()| {
+            let one = list(scope, node, 2000);
             scope.collect(true);
-            scope.collect(true);
-            let place = scope.pin(kept).unwrap();
-            let null = scope.null();
-            scope.assign(dead, null);
-            // There are vacant blocks when the child begins.
-            scope.collect(true);
-            in_child(&options, || {
-                for round in 0..20 {
-                    scope.nested(|scope| {
-                        let own = list(scope, node, 5000);
-                        scope.collect(round % 2 == 0);
-                        let more = list(scope, node, 5000);
-                        scope.collect(true);
-                        check(scope, own, 5000);
-                        check(scope, more, 5000);
-                    });
-                    check(scope, kept, 1000);
-                    assert_eq!(scope.pin(kept), Ok(place));
-                }
-            });
+            one
         });
-    }
+        let null = scope.null();
+        lists
+            .iter()
+            .step_by(2)
+            .for_each(|&dead| scope.assign(dead, null));
+        scope.collect(true);
+        in_child(options, || {
+            let place = scope.pin(lists[1]).unwrap();
+            let own = scope.null();
+            for round in 0..60 {
+                scope.nested(|scope| {
+                    let next = list(scope, node, 5000);
+                    scope.assign(own, next);
+                });
+                scope.collect(round % 2 == 0);
+                scope.collect(true);
+                check(scope, own, 5000);
+                for &kept in lists.iter().skip(1).step_by(2) {
+                    check(scope, kept, 2000);
+                }
+                scope.nested(|scope| {
+                    let next = list(scope, node, 2000);
+                    scope.assign(lists[round * 5 % 7 * 2 + 3], next);
+                });
+                assert_eq!(scope.pin(lists[1]), Ok(place));
+            }
+        });
+    });
 }

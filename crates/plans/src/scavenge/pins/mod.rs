@@ -7,10 +7,11 @@
 //! that workers ask ([`table`]). Then
 //!
 //! - a scavenge forwards a kept object of the nursery to itself, and copies all around it. What is free between such
-//!   objects afterwards are gaps of eden, where mutators go on (`stayed`);
+//!   objects afterwards are gaps of eden, where mutators go on (`stayed`), and eden grows by what they take;
 //! - a block of lines in which a kept object lies is not evacuated, but filled line by line as others are;
-//! - nothing is slid. A collection of everything under `old=mark-compact` frees in place, as under `old=mark-sweep`. What
-//!   finds no room stays in the nursery, since there is no sliding that would make some.
+//! - nothing is slid. A collection of everything under `old=mark-compact` frees in place, as under `old=mark-sweep`, or, in a
+//!   forked child whose holes are free lines, as under `old=mark-region`. What finds no room stays in the nursery, since
+//!   there is no sliding that would make some.
 //!
 //! A word keeps the object that it hits in its place, and not all of the page (as in Bartlett's WRL 88/2); start bits are the object
 //! map of Shahriyar, Blackburn and McKinley (OOPSLA 2014).

@@ -56,7 +56,8 @@ impl<F: SlotFormat> Scavenge<F> {
             return Err(PinError::Quarantine);
         }
         // SAFETY: an object lies there, as asked.
-        match unsafe { header::load(object, Ordering::Relaxed) }.is_spine() {
+        let header = unsafe { header::load(object, Ordering::Relaxed) };
+        match self.config.cutting.is_some() && header.is_spine() {
             true => Err(PinError::Pieces),
             false => Ok(object),
         }
