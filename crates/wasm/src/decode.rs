@@ -73,8 +73,14 @@ impl From<wasmparser::Error> for LoadError {
     }
 }
 
+/// What the binary form of components begins with: the same magic as modules, and another version and layer.
+const COMPONENT: [u8; 8] = *b"\0asm\x0d\0\x01\0";
+
 /// Decodes and validates a module.
 pub(crate) fn decode(bytes: &[u8], intern: &mut Intern<'_>) -> Result<Declarations, LoadError> {
+    if bytes.starts_with(&COMPONENT) {
+        return Err(LoadError::Component);
+    }
     let mut decoder = Decoder {
         out: Declarations::default(),
         intern,

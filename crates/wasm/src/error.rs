@@ -23,6 +23,8 @@ pub enum LoadError {
         /// Where, in bytes from the start of the module.
         offset: u64,
     },
+    /// It is a component, which has modules inside.
+    Component,
     /// It exceeds a limit of this engine.
     TooLarge(String),
 }
@@ -40,6 +42,10 @@ impl fmt::Display for LoadError {
                 out,
                 "the module uses {proposal} (at offset {offset:#x}), which this engine does not have: compile it \
                  without"
+            ),
+            LoadError::Component => out.write_str(
+                "it is a component (WASI 0.2), and this engine runs modules (WASI preview 1): compile it for wasm32-wasip1, \
+                 or wasm-wasi in Kotlin",
             ),
             LoadError::TooLarge(what) => {
                 write!(out, "the module exceeds a limit of this engine: {what}")
@@ -168,6 +174,8 @@ pub enum Trap {
     },
     /// An exception that nothing caught.
     Exception(Object),
+    /// The program ended itself by a host function, with this status.
+    Exit(u32),
     /// A host function answered with an error, or a call from the host does not fit.
     Host(String),
 }
@@ -186,7 +194,7 @@ impl Trap {
     pub fn kind(&self) -> Option<TrapKind> {
         match self {
             Trap::Program { kind, .. } => Some(*kind),
-            Trap::Exception(_) | Trap::Host(_) => None,
+            Trap::Exception(_) | Trap::Exit(_) | Trap::Host(_) => None,
         }
     }
 }
@@ -208,6 +216,7 @@ impl fmt::Display for Trap {
                     .try_for_each(|function| write!(out, "\n    in {function}"))
             }
             Trap::Exception(_) => out.write_str("an exception was not caught"),
+            Trap::Exit(status) => write!(out, "the program ended itself with status {status}"),
             Trap::Host(message) => out.write_str(message),
         }
     }

@@ -4,6 +4,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use gleaner::Totals;
+
 use crate::context::{ContextLayout, ENGINE, FuncRecord, INSTANCE};
 use crate::error::{InstantiateError, Trap};
 use crate::instance::{Extern, Instance, InstanceId};
@@ -25,12 +27,24 @@ impl Engine {
         module: &Module,
         resolve: &dyn Fn(&str, &str) -> Option<Extern>,
     ) -> Result<InstanceId, InstantiateError> {
+        self.instantiate_with(module, resolve, &mut |_, _| ())
+    }
+
+    /// As [`Engine::instantiate`]. `made` is called when the instance has its storage, and before any of its code runs: host
+    /// functions that work on the memory of an instance can look for it there.
+    pub fn instantiate_with(
+        &mut self,
+        module: &Module,
+        resolve: &dyn Fn(&str, &str) -> Option<Extern>,
+        made: &mut dyn FnMut(&mut Engine, InstanceId),
+    ) -> Result<InstanceId, InstantiateError> {
         let loaded = &module.0;
         let imports = self
             .state()
             .link(&loaded.declarations.imports, resolve)
             .map_err(InstantiateError::Link)?;
         let number = self.state().new_instance(loaded, &imports)?;
+        made(self, InstanceId(number));
         self.initialize(loaded, number)
             .map_err(InstantiateError::Trap)?;
         Ok(InstanceId(number))
@@ -208,6 +222,21 @@ impl Engine {
         let state = self.state();
         state.memories.push(Memory::new(Limits { least, most })?);
         Some(Extern::Memory(state.memories.len() - 1))
+    }
+
+    /// Calls `body` with the bytes of a memory, outside of the heap's gate: it may block, and collections do not wait for it.
+    /// It must not use the engine's heap.
+    pub fn with_memory<R>(&mut self, memory: usize, body: impl FnOnce(&mut [u8]) -> R) -> R {
+        let State {
+            mutator, memories, ..
+        } = self.state();
+        let bytes = memories[memory].bytes_mut();
+        mutator.blocking(|| body(bytes))
+    }
+
+    /// What collections have done so far.
+    pub fn totals(&mut self) -> Totals {
+        self.state().mutator.totals()
     }
 
     /// A table of the host for functions, of so many elements at least and at most. `None` where that is too large.

@@ -41,6 +41,7 @@ mod trampolines;
 mod translate;
 mod types;
 mod values;
+pub mod wasi;
 
 pub use error::{EngineError, InstantiateError, LoadError, Trap, TrapKind};
 pub use instance::{Extern, InstanceId};

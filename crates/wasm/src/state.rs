@@ -45,6 +45,14 @@ impl fmt::Debug for Module {
     }
 }
 
+impl Module {
+    /// What it imports: the names of module and item, in order.
+    pub fn imports(&self) -> impl Iterator<Item = (&str, &str)> {
+        let imports = self.0.declarations.imports.iter();
+        imports.map(|import| (import.module.as_str(), import.name.as_str()))
+    }
+}
+
 pub(crate) struct Loaded {
     pub(crate) declarations: Arc<Declarations>,
     /// Of the module's own functions.

@@ -63,6 +63,12 @@ impl Memory {
         &self.record
     }
 
+    /// Its bytes. No compiled code runs while they are borrowed.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: pages up to this length can be read and written, and the memory is borrowed.
+        unsafe { std::slice::from_raw_parts_mut(self.record.base, self.record.bytes as usize) }
+    }
+
     /// Adds pages: how many there were before. `None` where there may be no more, or the system gives none.
     pub(crate) fn grow(&mut self, pages: u32) -> Option<u32> {
         let before = self.record.bytes / PAGE_BYTES;
