@@ -51,8 +51,11 @@ NO_STD = [name for name, rank in RANKS.items() if rank < 6]
 LIBC_USERS = {"gleaner-os", "gleaner-libgc", "gleaner-bench", "gleaner-cli", "gleaner-wasm"}
 PORT_LAYER = "gleaner-os"
 FREE_PREDICATES = {"test", "loom", "miri", "debug_assertions"}
-# The one file in which a collector is left out.
-SMALLER = {"crates/gleaner/src/body.rs": {"feature"}}
+# The one file in which a collector is left out, and the two in which a subcommand is.
+SMALLER = {
+    "crates/gleaner/src/body.rs": {"feature"},
+    "crates/cli/src/arguments.rs": {"feature"}, "crates/cli/src/main.rs": {"feature"},
+}
 # The files that choose the module of a processor: `#[cfg(...)] #[path = "..."] mod name;`. What other code needs of a
 # processor is a function of such a module.
 PROCESSORS = {

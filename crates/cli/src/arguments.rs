@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Options(OptionsArgs),
     Bench(BenchArgs),
     Place(PlaceArgs),
+    #[cfg(feature = "wasm")]
+    Run(RunArgs),
     #[command(hide = true)]
     PlaceGuard(GuardArgs),
 }
@@ -101,6 +103,57 @@ pub(crate) struct ExecArgs {
         required = true,
         trailing_var_arg = true,
         value_hint = ValueHint::CommandWithArguments
+    )]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// Run a WebAssembly program on Gleaner's precise heap
+///
+/// Compiles a module that uses garbage collection, such as Kotlin's compiler (target wasm-wasi) and wasm_of_ocaml make, and runs
+/// it. The program gets WASI preview 1: arguments, the variables and directories that are named here, clocks, random bytes and
+/// the standard streams. It sees no other file and no other variable: no path and no link leads out of a directory.
+#[cfg(feature = "wasm")]
+#[derive(Args)]
+#[command(
+    override_usage = "gleaner run [OPTIONS] MODULE [ARGS]...",
+    after_help = "\
+Examples:
+  gleaner run app.wasm
+  gleaner run --stats app.wasm --its-own-option words.txt
+  gleaner run --dir . app.wasm input.txt     it may read and write below the current directory
+  gleaner run --dir /srv/data::/data --env LANG=C.UTF-8 app.wasm
+  gleaner run --opt heap-limit=256m --opt refs=compressed app.wasm
+  gleaner run --opt log=gc.jsonl app.wasm && gleaner report gc.jsonl
+
+The module is one of WebAssembly 3.0 without vectors, 64-bit memories and threads. A component (WASI 0.2) is refused. The
+program cannot make links, set times or flags of files, or use sockets: a module that imports such functions is refused, and
+all are named.
+
+Environment:
+  GLEANER_OPTIONS  options as name=value,...; --opt overrides them
+
+Exit status: that of the program, without what exceeds eight bits; 134 if it trapped or an exception was not caught, with a message;
+2 for a wrong option, 125 if the module cannot be run, 127 if it is not found."
+)]
+pub(crate) struct RunArgs {
+    /// Set an option of the precise heap; may be repeated (see 'gleaner options')
+    #[arg(long = "opt", value_name = "NAME=VALUE")]
+    pub(crate) options: Vec<String>,
+    /// Let the program use the files below a directory, which it calls GUEST, or HOST where that is left out; may be repeated
+    #[arg(long = "dir", value_name = "HOST[::GUEST]", value_hint = ValueHint::DirPath)]
+    pub(crate) directories: Vec<String>,
+    /// Set a variable of the program's environment, which is empty otherwise; may be repeated
+    #[arg(long = "env", value_name = "NAME=VALUE")]
+    pub(crate) variables: Vec<OsString>,
+    /// Say at the end how long it took to compile, to run and to collect, the longest stop, and the peak of memory
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// The module and the program's arguments
+    #[arg(
+        value_name = "MODULE",
+        required = true,
+        trailing_var_arg = true,
+        value_hint = ValueHint::FilePath
     )]
     pub(crate) program: Vec<OsString>,
 }

@@ -26,6 +26,8 @@ mod outputs;
 mod place;
 mod progress;
 mod report;
+#[cfg(feature = "wasm")]
+mod run;
 mod uses;
 mod words;
 
@@ -44,6 +46,9 @@ fn main() -> std::process::ExitCode {
     let stays = match &command {
         Command::Place(args) => args.plan.is_none(),
         Command::PlaceGuard(_) => true,
+        // The program is told that its output is closed.
+        #[cfg(feature = "wasm")]
+        Command::Run(_) => true,
         _ => false,
     };
     if !stays {
@@ -66,6 +71,8 @@ fn main() -> std::process::ExitCode {
         Command::Options(args) => options::run(args).map(done),
         Command::Bench(args) => bench::run(args).map(done),
         Command::Place(args) => place::run(args),
+        #[cfg(feature = "wasm")]
+        Command::Run(args) => run::run(args),
         Command::PlaceGuard(args) => place::run_guard(args),
     };
     result.unwrap_or_else(Failure::report)
