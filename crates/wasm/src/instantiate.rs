@@ -226,6 +226,9 @@ impl Engine {
 
     /// Calls `body` with the bytes of a memory, outside of the heap's gate: it may block, and collections do not wait for it.
     /// It must not use the engine's heap.
+    ///
+    /// # Panics
+    /// If the engine has no memory with this number.
     pub fn with_memory<R>(&mut self, memory: usize, body: impl FnOnce(&mut [u8]) -> R) -> R {
         let State {
             mutator, memories, ..

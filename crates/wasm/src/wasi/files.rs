@@ -145,5 +145,5 @@ pub(super) fn path_rename(
     let to = resolve::path(guest, of.u32(4), of.u32(5))?;
     let (from, name) = resolve::parent(context.file(of.u32(0))?, from)?;
     let (to, new_name) = resolve::parent(context.file(of.u32(3))?, to)?;
-    Ok(renameat(from, name, to, new_name).map_err(Errno::from)?)
+    Ok(renameat(from, name, to, new_name)?)
 }
