@@ -36,9 +36,13 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
     .union(WasmFeatures::GC)
     .union(WasmFeatures::GC_TYPES);
 
+/// What a module may have outside of functions. Kotlin tells types apart by structures with fields of vectors, which no
+/// instruction uses.
+const MODULE_FEATURES: WasmFeatures = FEATURES.union(WasmFeatures::SIMD);
+
 /// What it has not, by the names of the proposals.
 const REFUSED: [(WasmFeatures, &str); 9] = [
-    (WasmFeatures::SIMD, "fixed-width SIMD"),
+    (WasmFeatures::SIMD, SIMD),
     (WasmFeatures::RELAXED_SIMD, "relaxed SIMD"),
     (WasmFeatures::MEMORY64, "memory64"),
     (WasmFeatures::THREADS, "threads"),
@@ -54,6 +58,8 @@ const REFUSED: [(WasmFeatures, &str); 9] = [
     (WasmFeatures::CUSTOM_PAGE_SIZES, "custom page sizes"),
     (WasmFeatures::WIDE_ARITHMETIC, "wide arithmetic"),
 ];
+
+const SIMD: &str = "fixed-width SIMD";
 
 impl From<wasmparser::Error> for LoadError {
     fn from(error: wasmparser::Error) -> LoadError {
@@ -85,13 +91,14 @@ pub(crate) fn decode(bytes: &[u8], intern: &mut Intern<'_>) -> Result<Declaratio
         out: Declarations::default(),
         intern,
     };
-    let mut validator = Validator::new_with_features(FEATURES);
+    let mut validator = Validator::new_with_features(MODULE_FEATURES);
     let mut allocations = FuncValidatorAllocations::default();
     let mut parser = Parser::new(0);
     parser.set_features(FEATURES);
     for payload in parser.parse_all(bytes) {
         let payload = payload?;
-        if let ValidPayload::Func(function, body) = validator.payload(&payload)? {
+        if let ValidPayload::Func(mut function, body) = validator.payload(&payload)? {
+            function.features = FEATURES;
             let mut validator = function.into_validator(allocations);
             validator.validate(&body)?;
             allocations = validator.into_allocations();
@@ -114,13 +121,21 @@ impl Decoder<'_, '_> {
     fn payload(&mut self, payload: Payload<'_>) -> Result<(), LoadError> {
         match payload {
             Payload::TypeSection(groups) => {
-                for group in groups {
-                    self.group(group?)?;
+                for group in groups.into_iter_with_offsets() {
+                    let (offset, group) = group?;
+                    for ty in group.types() {
+                        refuse_vectors_if(has_vectors(&ty.composite_type.inner), offset)?;
+                    }
+                    self.group(group)?;
                 }
             }
             Payload::ImportSection(imports) => {
-                for import in imports.into_imports() {
-                    self.import(import?);
+                for import in imports.into_imports_with_offsets() {
+                    let (offset, import) = import?;
+                    if let TypeRef::Global(ty) = import.ty {
+                        refuse_vectors_if(is_vector(ty.content_type), offset)?;
+                    }
+                    self.import(import);
                 }
             }
             Payload::FunctionSection(functions) => {
@@ -153,8 +168,9 @@ impl Decoder<'_, '_> {
                 }
             }
             Payload::GlobalSection(globals) => {
-                for global in globals {
-                    let global = global?;
+                for global in globals.into_iter_with_offsets() {
+                    let (offset, global) = global?;
+                    refuse_vectors_if(is_vector(global.ty.content_type), offset)?;
                     let ty = self.global(global.ty);
                     let init = self.constant(&global.init_expr, ty.content)?;
                     self.out.globals.push(ty);
@@ -359,6 +375,7 @@ impl Decoder<'_, '_> {
     fn constant(&mut self, expression: &ConstExpr<'_>, ty: ValType) -> Result<Constant, LoadError> {
         let mut operators = expression.get_operators_reader();
         let first = operators.read()?;
+        refuse_vectors_in(expression)?;
         if operators.is_end_then_eof() {
             match first {
                 Operator::I32Const { value } => return Ok(Constant::Bits(u64::from(value as u32))),
@@ -374,6 +391,44 @@ impl Decoder<'_, '_> {
         let range = range(expression.get_binary_reader().range());
         self.out.initializers.push(Initializer { ty, range });
         Ok(Constant::Code(self.out.initializers.len() - 1))
+    }
+}
+
+fn refuse_vectors_if(uses: bool, offset: u64) -> Result<(), LoadError> {
+    match uses {
+        true => Err(LoadError::Unsupported {
+            proposal: SIMD,
+            offset,
+        }),
+        false => Ok(()),
+    }
+}
+
+fn is_vector(ty: wasmparser::ValType) -> bool {
+    ty == wasmparser::ValType::V128
+}
+
+/// Refuses a constant expression that makes a vector: the validator lets it.
+fn refuse_vectors_in(expression: &ConstExpr<'_>) -> Result<(), LoadError> {
+    let mut operators = expression.get_operators_reader();
+    while !operators.eof() {
+        let (operator, offset) = operators.read_with_offset()?;
+        refuse_vectors_if(matches!(operator, Operator::V128Const { .. }), offset)?;
+    }
+    Ok(())
+}
+
+/// Whether a type has vectors that the engine would have to hold elsewhere than in a structure.
+fn has_vectors(ty: &CompositeInnerType) -> bool {
+    match ty {
+        CompositeInnerType::Func(of) => {
+            let types = of.params().iter().chain(of.results());
+            types.copied().any(is_vector)
+        }
+        CompositeInnerType::Array(of) => {
+            of.0.element_type == StorageType::Val(wasmparser::ValType::V128)
+        }
+        CompositeInnerType::Struct(_) | CompositeInnerType::Cont(_) => false,
     }
 }
 
@@ -421,6 +476,7 @@ fn field(of: &wasmparser::FieldType, number: &dyn Fn(UnpackedIndex) -> Number) -
     let storage = match of.element_type {
         StorageType::I8 => Storage::I8,
         StorageType::I16 => Storage::I16,
+        StorageType::Val(wasmparser::ValType::V128) => Storage::V128,
         StorageType::Val(ty) => Storage::Val(value(ty, number)),
     };
     Field {
@@ -435,7 +491,7 @@ pub(crate) fn value(ty: wasmparser::ValType, number: &dyn Fn(UnpackedIndex) -> N
         wasmparser::ValType::I64 => ValType::I64,
         wasmparser::ValType::F32 => ValType::F32,
         wasmparser::ValType::F64 => ValType::F64,
-        wasmparser::ValType::V128 => unreachable!("validation refuses vectors"),
+        wasmparser::ValType::V128 => unreachable!("vectors are refused but in structures"),
         wasmparser::ValType::Ref(ty) => ValType::Ref(reference(ty, number)),
     }
 }

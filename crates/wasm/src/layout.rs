@@ -16,6 +16,7 @@ pub(crate) enum Cell {
     I64,
     F32,
     F64,
+    V128,
     /// The address of a function's record, which is no object.
     Function,
     /// A slot of the heap's format.
@@ -30,6 +31,7 @@ impl Cell {
         match storage {
             Storage::I8 => Cell::I8,
             Storage::I16 => Cell::I16,
+            Storage::V128 => Cell::V128,
             Storage::Val(ValType::I32) => Cell::I32,
             Storage::Val(ValType::I64) => Cell::I64,
             Storage::Val(ValType::F32) => Cell::F32,
@@ -50,6 +52,7 @@ impl Cell {
             Cell::I16 => 2,
             Cell::I32 | Cell::F32 => 4,
             Cell::I64 | Cell::F64 | Cell::Function => 8,
+            Cell::V128 => 16,
             Cell::Slot { .. } => slot_bytes,
         }
     }
@@ -210,6 +213,14 @@ mod tests {
         assert_eq!(
             offsets(&[Storage::I8, LONG, Storage::I16, ANY], 8),
             (vec![8, 16, 10, 24], 32)
+        );
+    }
+
+    #[test]
+    fn a_vector_takes_sixteen_bytes_behind_what_lies_before_it() {
+        assert_eq!(
+            offsets(&[Storage::I8, Storage::V128, LONG, Storage::V128], 4),
+            (vec![8, 24, 16, 40], 56)
         );
     }
 

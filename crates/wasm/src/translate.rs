@@ -41,7 +41,7 @@ use crate::error::{LoadError, TrapKind};
 use crate::layout::Layout;
 use crate::module::Declarations;
 use crate::registry::Registry;
-use crate::types::{HeapType, Number, Signature as WasmSignature, ValType};
+use crate::types::{HeapType, Number, Signature as WasmSignature, Storage, ValType};
 
 use block::Control;
 
@@ -140,7 +140,12 @@ fn trusted() -> MemFlagsData {
     MemFlagsData::trusted()
 }
 
-/// The same, never written while the function runs. It may not be read before it was found that it is there.
+/// Memory of the engine that is there, but may lie at any multiple of 8 bytes.
+fn unaligned() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
+/// Memory of the engine, never written while the function runs. It may not be read before it was found that it is there.
 fn fixed() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly()
 }
@@ -283,6 +288,14 @@ impl<'a> Translator<'a> {
     fn push_typed(&mut self, ty: ValType, value: Value) {
         self.note(ty, value);
         self.stack.push(value);
+    }
+
+    /// Pushes what was read from a field or an element.
+    fn push_stored(&mut self, storage: Storage, value: Value) {
+        match storage {
+            Storage::Val(ty) => self.push_typed(ty, value),
+            Storage::I8 | Storage::I16 | Storage::V128 => self.push(value),
+        }
     }
 
     /// Pushes a reference to an object.

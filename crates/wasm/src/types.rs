@@ -66,17 +66,9 @@ pub enum ValType {
 pub(crate) enum Storage {
     I8,
     I16,
+    /// 16 bytes, in structures alone: no instruction makes or takes a vector but those that copy fields.
+    V128,
     Val(ValType),
-}
-
-impl Storage {
-    /// The type of what is read from it.
-    pub(crate) fn unpacked(self) -> ValType {
-        match self {
-            Storage::I8 | Storage::I16 => ValType::I32,
-            Storage::Val(ty) => ty,
-        }
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

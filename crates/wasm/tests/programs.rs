@@ -102,6 +102,37 @@ fn trees_live_across_calls() {
 }
 
 #[test]
+fn fields_of_vectors_are_copied_beside_others() {
+    let text = r#"(module
+        (type $box (struct (field i32)))
+        (type $wide (struct
+            (field (mut i32)) (field (mut v128)) (field (mut (ref null $box))) (field (mut v128)) (field (mut i64))))
+        (func $new (param i32) (result (ref $wide))
+            (local $wide (ref $wide))
+            (local.set $wide (struct.new_default $wide))
+            (struct.set $wide 0 (local.get $wide) (local.get 0))
+            (struct.set $wide 2 (local.get $wide) (struct.new $box (local.get 0)))
+            (struct.set $wide 4 (local.get $wide) (i64.extend_i32_u (local.get 0)))
+            (local.get $wide))
+        (func $sum (param (ref $wide)) (result i32)
+            (i32.add (struct.get $wide 0 (local.get 0))
+                (i32.add (struct.get $box 0 (struct.get $wide 2 (local.get 0)))
+                    (i32.wrap_i64 (struct.get $wide 4 (local.get 0))))))
+        (func (export "run") (param i32) (result i32)
+            (local $from (ref $wide)) (local $to (ref $wide))
+            (local.set $from (call $new (local.get 0)))
+            (local.set $to (call $new (i32.const 100)))
+            (struct.set $wide 1 (local.get $to) (struct.get $wide 3 (local.get $from)))
+            (struct.set $wide 3 (local.get $to) (struct.get $wide 1 (local.get $from)))
+            (local.set $to (struct.new $wide
+                (struct.get $wide 0 (local.get $to)) (struct.get $wide 3 (local.get $from))
+                (struct.get $wide 2 (local.get $to)) (struct.get $wide 1 (local.get $to))
+                (struct.get $wide 4 (local.get $to))))
+            (i32.add (call $sum (local.get $from)) (call $sum (local.get $to)))))"#;
+    expect(text, 7, 321);
+}
+
+#[test]
 fn frames_without_references_are_walked_over() {
     let text = r#"(module
         (import "host" "collect" (func $collect))

@@ -40,6 +40,33 @@ fn a_proposal_that_the_engine_has_not_is_named() {
 }
 
 #[test]
+fn vectors_are_refused_wherever_they_would_be_held_or_made() {
+    let refused = [
+        "(func (param v128))",
+        "(func (result v128) unreachable)",
+        r#"(func (import "host" "f") (param v128))"#,
+        r#"(global (import "host" "g") v128)"#,
+        "(global (mut v128) (v128.const i64x2 0 0))",
+        "(type (array v128))",
+        "(tag (param v128))",
+        "(func (local v128))",
+        "(func (block (result v128) unreachable) drop)",
+        "(func unreachable (select (result v128)) drop)",
+        "(func (drop (i8x16.splat (i32.const 0))))",
+        "(type $s (struct (field v128))) (func (drop (i8x16.neg (struct.get $s 0 (ref.null $s)))))",
+        "(type $s (struct (field v128))) (global (ref $s) (struct.new $s (v128.const i64x2 0 0)))",
+    ];
+    for text in refused {
+        match engine().load(&assemble(&format!("(module {text})"))) {
+            Err(LoadError::Unsupported { proposal, .. }) => {
+                assert_eq!(proposal, "fixed-width SIMD", "{text}");
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_truncated_module_is_refused_wherever_it_ends() {
     let whole = assemble(
         r#"(module (type $box (struct (field i32))) (global (ref $box) (struct.new $box (i32.const 1)))

@@ -9,7 +9,7 @@ use super::{Translator, trusted};
 use crate::builtin::Builtin;
 use crate::error::TrapKind;
 use crate::layout::{Cell, Layout};
-use crate::types::{Composite, Number, ValType};
+use crate::types::{Composite, Number, Storage};
 
 /// Longer arrays of listed elements are allocated by a call: their elements are written one by one.
 const LONGEST_INLINE: u32 = 256;
@@ -127,13 +127,13 @@ impl Translator<'_> {
         let (array, index) = self.pop2();
         let at = self.element(array, index, log2);
         let value = self.load_cell(at, self.fast().elements_offset, cell, extension);
-        let ty = self.element_type(number);
-        self.push_typed(ty, value);
+        let storage = self.element_storage(number);
+        self.push_stored(storage, value);
     }
 
-    fn element_type(&self, number: Number) -> ValType {
+    fn element_storage(&self, number: Number) -> Storage {
         match &self.registry().get(number).sub.composite {
-            Composite::Array(element) => element.storage.unpacked(),
+            Composite::Array(element) => element.storage,
             other => unreachable!("validation asks for an array, not {other:?}"),
         }
     }

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use gleaner::raw::TypeId;
 
-use super::{Translator, trusted};
+use super::{Translator, trusted, unaligned};
 use crate::builtin::Builtin;
 use crate::layout::Cell;
 
@@ -115,6 +115,10 @@ impl Translator<'_> {
             Cell::I32 => self.builder.ins().load(types::I32, trusted(), at, offset),
             Cell::F32 => self.builder.ins().load(types::F32, trusted(), at, offset),
             Cell::F64 => self.builder.ins().load(types::F64, trusted(), at, offset),
+            Cell::V128 => self
+                .builder
+                .ins()
+                .load(types::I8X16, unaligned(), at, offset),
             Cell::I64 | Cell::Function => {
                 self.builder.ins().load(types::I64, trusted(), at, offset)
             }
@@ -134,6 +138,7 @@ impl Translator<'_> {
         match cell {
             Cell::I8 => self.builder.ins().istore8(trusted(), value, at, offset),
             Cell::I16 => self.builder.ins().istore16(trusted(), value, at, offset),
+            Cell::V128 => self.builder.ins().store(unaligned(), value, at, offset),
             Cell::Slot { immediate } if self.fast().slot_bytes == 4 => {
                 let word = self.encode(value, immediate);
                 self.builder.ins().store(trusted(), word, at, offset)

@@ -7,7 +7,7 @@ use super::objects::{Extension, Slowly};
 use super::{Translator, trusted};
 use crate::error::TrapKind;
 use crate::layout::{Cell, Layout, Place};
-use crate::types::{Composite, ValType};
+use crate::types::{Composite, Storage};
 
 impl Translator<'_> {
     pub(super) fn structure_operator(&mut self, operator: &Operator<'_>) -> bool {
@@ -101,13 +101,13 @@ impl Translator<'_> {
         self.trap_if_null(object, TrapKind::NullReference);
         let Place { offset, cell } = self.structure(index).0[field as usize];
         let value = self.load_cell(object, offset, cell, extension);
-        let ty = self.field_type(index, field);
-        self.push_typed(ty, value);
+        let storage = self.field_storage(index, field);
+        self.push_stored(storage, value);
     }
 
-    fn field_type(&self, index: u32, field: u32) -> ValType {
+    fn field_storage(&self, index: u32, field: u32) -> Storage {
         match &self.registry().get(self.type_number(index)).sub.composite {
-            Composite::Struct(fields) => fields[field as usize].storage.unpacked(),
+            Composite::Struct(fields) => fields[field as usize].storage,
             other => unreachable!("validation asks for a structure, not {other:?}"),
         }
     }
@@ -123,6 +123,7 @@ impl Translator<'_> {
             Cell::F64 => self.builder.ins().bitcast(types::I64, flags, value),
             Cell::I8 | Cell::I16 | Cell::I32 => self.widen(value),
             Cell::I64 | Cell::Function | Cell::Slot { .. } => value,
+            Cell::V128 => unreachable!("no array has vectors"),
         }
     }
 }

@@ -1,0 +1,8 @@
+// An exception that nothing catches, and how deep it was thrown.
+
+fun fail(depth: Int): Int = if (depth == 0) throw IllegalStateException("nothing catches this") else fail(depth - 1) + 1
+
+fun main() {
+    println("begins")
+    fail(10)
+}
