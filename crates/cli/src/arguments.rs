@@ -126,8 +126,7 @@ Examples:
   gleaner run --opt log=gc.jsonl app.wasm && gleaner report gc.jsonl
 
 The module is one of WebAssembly 3.0 without vectors, 64-bit memories and threads. A component (WASI 0.2) is refused. The
-program cannot make links, set times or flags of files, or use sockets: a module that imports such functions is refused, and
-all are named.
+program cannot set flags of files or use sockets: a module that imports such functions is refused, and all are named.
 
 Environment:
   GLEANER_OPTIONS  options as name=value,...; --opt overrides them

@@ -2,7 +2,7 @@
 //!
 //! The imports of a module decide which functions are made; what is not here is named when the module is instantiated. Here are
 //! arguments, environment, clocks, random bytes, streams, files below directories that the host opens, waiting, and the exit. Not
-//! here are making links, setting times and flags of files, sockets and signals.
+//! here are setting flags of files, advice about them, sockets and signals.
 //!
 //! A call leaves the heap's gate while it runs, so that it may block.
 //!
@@ -25,10 +25,12 @@ mod directories;
 mod errno;
 mod files;
 mod guest;
+mod links;
 mod poll;
 mod resolve;
 mod streams;
 mod strings;
+mod times;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -54,7 +56,7 @@ pub const MODULE: &str = "wasi_snapshot_preview1";
 type Body = fn(&mut Context, &mut Guest<'_>, &Arguments<'_>) -> Answer;
 
 /// The functions by names, with their parameters: `i` has 32 bits, `l` 64. Each returns an error number.
-const FUNCTIONS: [(&str, &str, Body); 31] = [
+const FUNCTIONS: [(&str, &str, Body); 35] = [
     ("args_get", "ii", strings::args_get),
     ("args_sizes_get", "ii", strings::args_sizes_get),
     ("environ_get", "ii", strings::environ_get),
@@ -67,6 +69,11 @@ const FUNCTIONS: [(&str, &str, Body); 31] = [
     ("fd_fdstat_get", "ii", streams::fd_fdstat_get),
     ("fd_filestat_get", "ii", streams::fd_filestat_get),
     ("fd_filestat_set_size", "il", streams::fd_filestat_set_size),
+    (
+        "fd_filestat_set_times",
+        "illi",
+        times::fd_filestat_set_times,
+    ),
     ("fd_read", "iiii", streams::fd_read),
     ("fd_pread", "iiili", streams::fd_pread),
     ("fd_pwrite", "iiili", streams::fd_pwrite),
@@ -86,7 +93,14 @@ const FUNCTIONS: [(&str, &str, Body); 31] = [
     ("path_filestat_get", "iiiii", files::path_filestat_get),
     ("path_create_directory", "iii", files::path_create_directory),
     ("path_remove_directory", "iii", files::path_remove_directory),
-    ("path_readlink", "iiiiii", files::path_readlink),
+    (
+        "path_filestat_set_times",
+        "iiiilli",
+        times::path_filestat_set_times,
+    ),
+    ("path_link", "iiiiiii", links::path_link),
+    ("path_symlink", "iiiii", links::path_symlink),
+    ("path_readlink", "iiiiii", links::path_readlink),
     ("path_unlink_file", "iii", files::path_unlink_file),
     ("path_rename", "iiiiii", files::path_rename),
     ("poll_oneoff", "iiii", poll::poll_oneoff),

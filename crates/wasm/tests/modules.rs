@@ -140,21 +140,32 @@ fn an_exception_that_an_ocaml_program_does_not_catch_has_a_status() {
     );
 }
 
-#[test]
-fn ocaml_files_below_a_directory() {
-    let root = scratch("files");
+/// Runs a program with an empty directory `/d`, standard input from a file, and `/d` as its argument. It leaves the directory
+/// empty.
+fn check_with_directory(name: &str, status: u32) {
+    let root = scratch(&format!("{name}-directory"));
     let _ = fs::remove_dir_all(&root);
     fs::create_dir(&root).unwrap();
-    let mut input = file(&scratch("input"));
+    let mut input = file(&scratch(&format!("{name}-input")));
     input.write_all(b"one\ntwo\nthree").unwrap();
     input.rewind().unwrap();
     let mut setup = Setup::new().unwrap();
-    setup.argument("files").unwrap();
+    setup.argument(name).unwrap();
     setup.argument("/d").unwrap();
     setup.directory(&root, "/d").unwrap();
     setup.stream(0, input.into());
-    let (ended, printed, _) = run("ocaml/files", References::Compressed, setup);
-    assert_eq!(printed, expected("ocaml/files"));
-    assert!(matches!(ended, Ok(3)), "{ended:?}");
+    let (ended, printed, _) = run(name, References::Compressed, setup);
+    assert_eq!(printed, expected(name));
+    assert!(matches!(ended, Ok(number) if number == status), "{ended:?}");
     assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+}
+
+#[test]
+fn ocaml_files_below_a_directory() {
+    check_with_directory("ocaml/files", 3);
+}
+
+#[test]
+fn ocaml_links_and_times() {
+    check_with_directory("ocaml/system", 0);
 }

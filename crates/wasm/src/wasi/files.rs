@@ -1,15 +1,15 @@
 //! Files and directories by their paths.
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, readlinkat, renameat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, renameat, unlinkat};
 
 use super::context::Context;
-use super::errno::{Answer, Errno};
+use super::errno::Answer;
 use super::guest::{Arguments, Guest};
 use super::resolve;
 use super::streams::{FLAGS, rights, write_stat};
 
 /// A link at the end of the path is followed.
-const FOLLOW: u32 = 1;
+pub(super) const FOLLOW: u32 = 1;
 
 const CREATE: u32 = 1;
 const DIRECTORY: u32 = 2;
@@ -20,7 +20,7 @@ const TRUNCATE: u32 = 8;
 const MODE: u32 = 0o666;
 const DIRECTORY_MODE: u32 = 0o777;
 
-fn follow(lookup: u32) -> OFlags {
+pub(super) fn follow(lookup: u32) -> OFlags {
     match lookup & FOLLOW {
         0 => OFlags::NOFOLLOW,
         _ => OFlags::empty(),
@@ -78,26 +78,6 @@ pub(super) fn path_filestat_get(
     let flags = OFlags::PATH | follow(of.u32(1));
     let file = resolve::open(context.file(of.u32(0))?, path, flags, Mode::empty())?;
     write_stat(guest, of.u32(4), &fstat(file)?)
-}
-
-/// Writes what a link says, as far as there is room.
-pub(super) fn path_readlink(
-    context: &mut Context,
-    guest: &mut Guest<'_>,
-    of: &Arguments<'_>,
-) -> Answer {
-    let path = resolve::path(guest, of.u32(1), of.u32(2))?;
-    let flags = OFlags::PATH | OFlags::NOFOLLOW;
-    let link = resolve::open(context.file(of.u32(0))?, path, flags, Mode::empty())?;
-    let text = readlinkat(link, "", Vec::new()).map_err(|error| match error {
-        // What Linux says of a file that is no link, where the path is empty.
-        rustix::io::Errno::NOENT => Errno::INVAL,
-        other => other.into(),
-    })?;
-    let room = guest.bytes_mut(of.u32(3), of.u32(4))?;
-    let count = room.len().min(text.count_bytes());
-    room[..count].copy_from_slice(&text.to_bytes()[..count]);
-    guest.write_u32(of.u32(5), count as u32)
 }
 
 pub(super) fn path_create_directory(
