@@ -43,9 +43,10 @@ from checks import report
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A page that a program or a table writes is checked where it is written; of docs/results/tables/ the lab writes all.
 GENERATED = {"docs/rooms.md", "docs/libgc-symbols.md", "docs/options.md", "docs/system-calls.md"}
-# Options of programs that are not Gleaner's: rustup, numactl, ecl, cargo doc, gdb, valgrind, pkg-config, nim, dask, objdump.
+# Options of programs that are not Gleaner's: rustup, numactl, ecl, cargo doc, gdb, valgrind, pkg-config, nim, dask, objdump,
+# wasm_of_ocaml, wasm-opt.
 FOREIGN = {"--component", "--interleave", "--preferred", "--load", "--open", "--args", "--leak-check", "--suppressions",
-           "--variable", "--mm", "--host", "--no-show-raw-insn", "--disassemble"}
+           "--variable", "--mm", "--host", "--no-show-raw-insn", "--disassemble", "--enable", "--effects", "--translate-to-exnref"}
 # Tables of generated rows, which are looked up and not read.
 REFERENCES = GENERATED | {"docs/papers.md", "docs/mutants.md", "docs/SUMMARY.md"}
 MOST_WORDS = 40
