@@ -133,6 +133,81 @@ fn fields_of_vectors_are_copied_beside_others() {
 }
 
 #[test]
+fn arrays_of_any_length_hold_what_they_are_made_of() {
+    // Lengths around those that compiled code allocates by itself, each array between two that must stay what they are.
+    let text = r#"(module
+        (type $box (struct (field i32)))
+        (type $bytes (array (mut i8)))
+        (type $longs (array (mut i64)))
+        (type $boxes (array (mut (ref null $box))))
+        (func $byte_sum (param $of (ref $bytes)) (result i32) (local $i i32) (local $sum i32)
+            (block $end (loop $more
+                (br_if $end (i32.ge_u (local.get $i) (array.len (local.get $of))))
+                (local.set $sum (i32.add (local.get $sum) (array.get_u $bytes (local.get $of) (local.get $i))))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br $more)))
+            (local.get $sum))
+        (func $long_sum (param $of (ref $longs)) (result i32) (local $i i32) (local $sum i64)
+            (block $end (loop $more
+                (br_if $end (i32.ge_u (local.get $i) (array.len (local.get $of))))
+                (local.set $sum (i64.add (local.get $sum) (array.get $longs (local.get $of) (local.get $i))))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br $more)))
+            (i32.wrap_i64 (local.get $sum)))
+        (func $box_sum (param $of (ref $boxes)) (result i32) (local $i i32) (local $sum i32)
+            (block $end (loop $more
+                (br_if $end (i32.ge_u (local.get $i) (array.len (local.get $of))))
+                (if (i32.eqz (ref.is_null (array.get $boxes (local.get $of) (local.get $i))))
+                    (then (local.set $sum (i32.add (local.get $sum)
+                        (struct.get $box 0 (array.get $boxes (local.get $of) (local.get $i)))))))
+                (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                (br $more)))
+            (local.get $sum))
+        (func $of_length (param $n i32) (result i32)
+            (local $a (ref $bytes)) (local $b (ref $longs)) (local $c (ref $boxes))
+            (local $d (ref $bytes)) (local $e (ref $longs)) (local $f (ref $boxes))
+            (local.set $a (array.new $bytes (i32.const 3) (local.get $n)))
+            (local.set $d (array.new_default $bytes (local.get $n)))
+            (local.set $b (array.new $longs (i64.const 5) (local.get $n)))
+            (local.set $e (array.new_default $longs (local.get $n)))
+            (local.set $c (array.new $boxes (struct.new $box (i32.const 7)) (local.get $n)))
+            (local.set $f (array.new_default $boxes (local.get $n)))
+            (i32.add (i32.add (call $byte_sum (local.get $a)) (call $byte_sum (local.get $d)))
+                (i32.add (i32.add (call $long_sum (local.get $b)) (call $long_sum (local.get $e)))
+                    (i32.add (call $box_sum (local.get $c)) (call $box_sum (local.get $f))))))
+        (func (export "run") (param $most i32) (result i32) (local $n i32) (local $wrong i32)
+            (loop $more
+                (if (i32.ne (call $of_length (local.get $n)) (i32.mul (i32.const 15) (local.get $n)))
+                    (then (local.set $wrong (i32.add (local.get $wrong) (i32.const 1)))))
+                (local.set $n (i32.add (local.get $n) (i32.const 1)))
+                (br_if $more (i32.le_u (local.get $n) (local.get $most))))
+            (local.get $wrong)))"#;
+    for references in [References::Wide, References::Compressed] {
+        // A small heap fills its buffers with what died before.
+        for (options, most) in [("heap-limit=1m,poison=on", 700), (PRESSURE, 40)] {
+            let mut engine = engine(references, options);
+            let instance = instance(&mut engine, text);
+            let wrong = call(&mut engine, instance, "run", most).unwrap();
+            assert_eq!(wrong, 0, "{references:?} {options}");
+        }
+    }
+    let endless = r#"(module (type $longs (array i64))
+        (func (export "run") (param i32) (result i32) (array.len (array.new_default $longs (local.get 0)))))"#;
+    let mut engine = engine(References::Wide, "");
+    let instance = instance(&mut engine, endless);
+    assert_eq!(call(&mut engine, instance, "run", 9).unwrap(), 9);
+    for length in [-1, i32::MIN] {
+        match call(&mut engine, instance, "run", length) {
+            Err(Trap::Program {
+                kind: TrapKind::OutOfMemory,
+                ..
+            }) => {}
+            other => panic!("{length}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn frames_without_references_are_walked_over() {
     let text = r#"(module
         (import "host" "collect" (func $collect))

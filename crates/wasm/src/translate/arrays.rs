@@ -1,7 +1,7 @@
 //! Arrays. Each lies in one piece: its type is registered so, whatever the heap's options say.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use wasmparser::Operator;
 
 use super::objects::{Extension, Slowly};
@@ -11,8 +11,23 @@ use crate::error::TrapKind;
 use crate::layout::{Cell, Layout};
 use crate::types::{Composite, Number, Storage};
 
+/// An array whose elements are not written yet. Nothing may be called until they are.
+struct ShortArray {
+    cell: Cell,
+    log2: u32,
+    start: Value,
+    elements: Value,
+    /// Behind the last element.
+    elements_end: Value,
+    /// Behind the last word.
+    end: Value,
+}
+
 /// Longer arrays of listed elements are allocated by a call: their elements are written one by one.
 const LONGEST_INLINE: u32 = 256;
+
+/// Arrays with more bytes of elements are allocated by a call, which is short beside filling them.
+const MOST_INLINE_BYTES: u32 = 128;
 
 impl Translator<'_> {
     pub(super) fn array_operator(&mut self, operator: &Operator<'_>) -> bool {
@@ -33,14 +48,11 @@ impl Translator<'_> {
             Operator::ArrayNew { array_type_index } => {
                 let number = self.type_number(array_type_index);
                 let (value, length) = self.pop2();
-                let bits = self.bits(self.array_cell(number).0, value);
-                let number = self.int(number);
-                self.call_builtin(Builtin::ArrayNew, &[number, bits, length])
+                Some(self.new_array(number, Some(value), length))
             }
             Operator::ArrayNewDefault { array_type_index } => {
                 let length = self.pop();
-                let number = self.int(self.type_number(array_type_index));
-                self.call_builtin(Builtin::ArrayNewDefault, &[number, length])
+                Some(self.new_array(self.type_number(array_type_index), None, length))
             }
             Operator::ArrayNewFixed {
                 array_type_index,
@@ -71,6 +83,116 @@ impl Translator<'_> {
         };
         self.push_reference(array.expect("it returns the array"));
         true
+    }
+
+    /// An array of so many elements, each with this value, or with zero or null. A short one is taken from the mutator's
+    /// buffer.
+    fn new_array(&mut self, number: Number, value: Option<Value>, length: Value) -> Value {
+        let (slow, done) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(slow);
+        let array = self.builder.append_block_param(done, types::I64);
+        let short = self.short_array_or(slow, number, length);
+        self.fill_short_array(&short, value);
+        self.builder.ins().jump(done, &[short.start.into()]);
+        self.builder.seal_block(slow);
+        self.builder.switch_to_block(slow);
+        let bits = value.map(|value| self.bits(short.cell, value));
+        let number = self.int(number);
+        let fresh = match bits {
+            Some(bits) => self.call_builtin(Builtin::ArrayNew, &[number, bits, length]),
+            None => self.call_builtin(Builtin::ArrayNewDefault, &[number, length]),
+        };
+        let fresh = fresh.expect("it returns the array");
+        self.builder.ins().jump(done, &[fresh.into()]);
+        self.builder.seal_block(done);
+        self.builder.switch_to_block(done);
+        array
+    }
+
+    /// Takes memory for an array from the mutator's buffer and writes its header and length. Goes to `slow` if it is long,
+    /// or the buffer has no room.
+    fn short_array_or(&mut self, slow: Block, number: Number, length: Value) -> ShortArray {
+        let fast = self.fast();
+        let (cell, log2) = self.array_cell(number);
+        let first = i64::from(fast.elements_offset);
+        let most = fast.whole_bytes.saturating_sub(fast.elements_offset);
+        let most = i64::from(most.min(MOST_INLINE_BYTES) >> log2);
+        let ins = self.builder.ins();
+        let is_long = ins.icmp_imm_u(IntCC::UnsignedGreaterThan, length, most);
+        self.go_on_unless(is_long, slow);
+        let count = self.widen(length);
+        let bytes = self.builder.ins().ishl_imm_u(count, i64::from(log2));
+        let granule = i64::from(fast.granule);
+        let padded = self.builder.ins().iadd_imm_u(bytes, first + granule - 1);
+        let all = self.builder.ins().band_imm_s(padded, -granule);
+        let mutator = self.mutator();
+        let mut word = |offset: u32| {
+            let ins = self.builder.ins();
+            ins.load(types::I64, trusted(), mutator, offset as i32)
+        };
+        let (start, limit) = (word(fast.cursor_offset), word(fast.limit_offset));
+        let left = self.builder.ins().isub(limit, start);
+        let is_short = self.builder.ins().icmp(IntCC::UnsignedLessThan, left, all);
+        self.go_on_unless(is_short, slow);
+        let end = self.builder.ins().iadd(start, all);
+        let cursor = fast.cursor_offset as i32;
+        self.builder.ins().store(trusted(), end, mutator, cursor);
+        // What is behind the last element. Where there is none, it is the word of the length.
+        let zero = self.word(0);
+        self.builder.ins().store(trusted(), zero, end, -8);
+        let header = self.word(fast.header(self.registry().get(number).heap()) as i64);
+        self.builder.ins().store(trusted(), header, start, 0);
+        let place = fast.length_offset as i32;
+        self.builder.ins().store(trusted(), length, start, place);
+        let elements = self.builder.ins().iadd_imm_u(start, first);
+        let elements_end = self.builder.ins().iadd(elements, bytes);
+        ShortArray {
+            cell,
+            log2,
+            start,
+            elements,
+            elements_end,
+            end,
+        }
+    }
+
+    fn fill_short_array(&mut self, array: &ShortArray, value: Option<Value>) {
+        // Zeros are written by words.
+        let (end, step) = match value {
+            Some(_) => (array.elements_end, 1 << array.log2),
+            None => (array.end, 8),
+        };
+        let (head, body, behind) = (
+            self.builder.create_block(),
+            self.builder.create_block(),
+            self.builder.create_block(),
+        );
+        let at = self.builder.append_block_param(head, types::I64);
+        self.builder.ins().jump(head, &[array.elements.into()]);
+        self.builder.switch_to_block(head);
+        let is_done = self.builder.ins().icmp(IntCC::Equal, at, end);
+        self.builder.ins().brif(is_done, behind, &[], body, &[]);
+        self.builder.seal_block(body);
+        self.builder.switch_to_block(body);
+        match value {
+            Some(value) => self.store_cell(at, 0, array.cell, value),
+            None => self.zero(at, [0]),
+        }
+        let next = self.builder.ins().iadd_imm_u(at, step);
+        self.builder.ins().jump(head, &[next.into()]);
+        self.builder.seal_block(head);
+        self.builder.seal_block(behind);
+        self.builder.switch_to_block(behind);
+    }
+
+    /// Goes to `elsewhere` if the condition holds, and on in a new block otherwise.
+    fn go_on_unless(&mut self, condition: Value, elsewhere: Block) {
+        let next = self.builder.create_block();
+        self.builder
+            .ins()
+            .brif(condition, elsewhere, &[], next, &[]);
+        self.builder.seal_block(next);
+        self.builder.switch_to_block(next);
     }
 
     /// An array of these elements. They are in the slots of the stack map while the array is allocated, and nothing is
