@@ -9,8 +9,8 @@ use std::fs::File;
 
 use gleaner_base::faults::FaultPlan;
 use gleaner_base::options::{
-    Crew, Foreign, Generations, HeapKind, OldPages, OldPolicy, Options, Pages, Parking, Plan,
-    Prefetch, References, TABLE, TaskQueue, TraceOrder, Verify, Zeroing,
+    Crew, Foreign, Generations, HeapKind, NurseryPolicy, OldPages, OldPolicy, Options, Pages,
+    Parking, Plan, Prefetch, References, TABLE, TaskQueue, TraceOrder, Verify, Zeroing,
 };
 use gleaner_os::topology::Topology;
 use gleaner_plans::scavenge::Config;
@@ -98,6 +98,12 @@ impl Builder {
     /// How the old generation is collected; `mark-compact` by default. Option `old`.
     pub fn old(mut self, policy: OldPolicy) -> Self {
         self.options.old = policy;
+        self
+    }
+
+    /// Where new objects lie; `copy`, in a space of their own, by default. Option `nursery`.
+    pub fn nursery(mut self, policy: NurseryPolicy) -> Self {
+        self.options.nursery = policy;
         self
     }
 

@@ -80,8 +80,8 @@ pub use fields::{AnySlots, Fields, Slots};
 pub use filling::New;
 pub use finalizers::{Finalizing, Ready};
 pub use gleaner_base::options::{
-    Crew, Generations, OldPages, OldPolicy, Pages, Parking, Plan, References, TaskQueue,
-    TraceOrder, Zeroing,
+    Crew, Generations, NurseryPolicy, OldPages, OldPolicy, Pages, Parking, Plan, References,
+    TaskQueue, TraceOrder, Zeroing,
 };
 pub use gleaner_plans::scavenge::arrays::ArrayCounts;
 pub use gleaner_plans::scavenge::locality::{ByNode, Counts, Sums as Locality};

@@ -129,6 +129,16 @@ choice! {
 }
 
 choice! {
+    /// Where new objects lie, and how they are collected by themselves.
+    NurseryPolicy {
+        /// In a space of their own, from which what lives is copied (ASPLOS 2013, section 2.1).
+        Copying = "copy",
+        /// In free lines of the old space, where what lives stays: marks say what is old (Immix, PLDI 2008).
+        InPlace = "in-place",
+    }
+}
+
+choice! {
     /// Whether the young generation is collected by itself.
     Generations {
         /// While that costs less than to collect everything each time.

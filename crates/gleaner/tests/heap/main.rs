@@ -18,6 +18,7 @@ mod handles;
 mod heap_roots;
 mod holes;
 mod immortal;
+mod in_place;
 mod large_garbage;
 mod limits;
 mod link_order;

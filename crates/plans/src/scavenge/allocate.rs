@@ -239,7 +239,13 @@ impl<F: SlotFormat> Scavenge<F> {
                     bytes.next_multiple_of(PAGE_BYTES) + fence,
                 )
         } else {
-            self.nursery.eden.has_piece(bytes + self.guard_bytes()) || self.gaps.has_piece(bytes)
+            match &self.in_place {
+                None => {
+                    self.nursery.eden.has_piece(bytes + self.guard_bytes())
+                        || self.gaps.has_piece(bytes)
+                }
+                Some(_) => self.has_room_in_place(world, bytes),
+            }
         }
     }
 
@@ -257,6 +263,9 @@ impl<F: SlotFormat> Scavenge<F> {
                 unsafe { self.note_last(mutator, (object, bytes), fresh, false) };
             }
             return Some(object);
+        }
+        if let Some(pieces) = &self.in_place {
+            return self.take_in_place(pieces, mutator, bytes, fresh);
         }
         if self.checks() {
             return self.take_guarded(mutator, bytes, fresh, from_others);

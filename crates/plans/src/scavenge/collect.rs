@@ -144,7 +144,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let mut collection = self.begin_collection(state, world, started, request);
         self.verify(state, world, &mut record, Edge::Before);
         let why = self.wants_everything(state, extent);
-        let why = why.or_else(|| self.scavenge(state, world, &mut record));
+        let why = why.or_else(|| self.collect_young(state, world, &mut record));
         if let Some(why) = why {
             self.collect_everything(state, world, &mut record, (extent, why));
         }
@@ -189,7 +189,10 @@ impl<F: SlotFormat> Scavenge<F> {
         let beside = self.beside_used();
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::used);
         let large_used = [self.large.used(), arraylets];
-        let allocated = self.used().saturating_sub(state.lately.used);
+        let allocated = match &self.in_place {
+            None => self.used().saturating_sub(state.lately.used),
+            Some(pieces) => pieces.taken() + beside.saturating_sub(state.lately.beside_used),
+        };
         state.totals.allocated_bytes += allocated as u64;
         self.retire_tlabs(state, world);
         self.retire_arraylets(state, world);
@@ -294,7 +297,9 @@ impl<F: SlotFormat> Scavenge<F> {
         self.resize(state, world, record, collection);
         self.decide_external(state, record, was_full);
         self.sum_locality(state);
-        self.decide_next(state, world, was_full);
+        if self.in_place.is_none() {
+            self.decide_next(state, world, was_full);
+        }
         self.decide_zeroing(state, world, record, collection);
         self.note_fresh(state);
         self.epoch.fetch_add(1, Ordering::Relaxed);
@@ -356,7 +361,10 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn retire_tlabs(&self, state: &State, world: &mut WorldStopped<'_>) {
         for mutator in state.mutators.stopped(world).iter() {
             // SAFETY: the mutator does not run, and no worker is at work on it.
-            unsafe { mutator.retire_tlab() };
+            unsafe {
+                mutator.retire_tlab();
+                mutator.blocks.retire();
+            }
         }
         self.gaps.close(world);
     }
@@ -404,7 +412,21 @@ impl<F: SlotFormat> Scavenge<F> {
         collecting::resume(&self.gate, state.mutators.polls());
     }
 
-    /// Collects the young generation: why everything is to be collected after all, if something found no room.
+    /// Collects the young generation, which has a space of its own or lies in the old one: why everything is to be
+    /// collected after all, if something found no room.
+    fn collect_young(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+    ) -> Option<&'static str> {
+        if self.in_place.is_none() {
+            return self.scavenge(state, world, record);
+        }
+        self.collect_new(state, world, record);
+        None
+    }
+
     fn scavenge(
         &self,
         state: &mut State,

@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use gleaner_base::options::{OldPages, OldPolicy, Options, Pages, Plan, Size, Zeroing};
+use gleaner_base::options::{
+    NurseryPolicy, OldPages, OldPolicy, Options, Pages, Plan, Size, Zeroing,
+};
 use gleaner_mem::object_model::whole_granules;
 use gleaner_mem::slot::{SlotFormat, Wide};
 use gleaner_os::memory;
@@ -129,6 +131,40 @@ impl Config {
         }
     }
 
+    /// Why new objects cannot lie in the old space with these options, if they are to.
+    pub(super) fn check_nursery(&self) -> Result<(), CreateError> {
+        let options = &self.options;
+        if options.nursery == NurseryPolicy::Copying {
+            return Ok(());
+        }
+        let refuse = |option, reason, instead| {
+            Err(CreateError::InPlace {
+                option,
+                reason,
+                instead,
+            })
+        };
+        if options.old != OldPolicy::MarkRegion {
+            let reason = "new objects lie in free lines, which this old space does not have";
+            return refuse("old", reason, "old=mark-region");
+        }
+        if !matches!(options.pages, Pages::FirstTouch | Pages::Interleaved) {
+            let reason = "there is no space for new objects that could be cut for memory nodes";
+            return refuse("pages", reason, "pages=first-touch");
+        }
+        if options.quarantine > 0 {
+            let reason = "new objects stay where they are, so that no place can be left empty";
+            return refuse("quarantine", reason, "quarantine=0");
+        }
+        match options.zeroing {
+            Zeroing::HotPath | Zeroing::Bulk | Zeroing::NonTemporal | Zeroing::Window => Ok(()),
+            _ => {
+                let reason = "threads that zero go through eden, and there is none";
+                refuse("zeroing", reason, "zeroing=bulk")
+            }
+        }
+    }
+
     /// Whether threads of the collector's are to run on the memory nodes that they belong to.
     pub fn places_threads(&self) -> bool {
         self.topology.nodes() > 1
@@ -207,6 +243,15 @@ pub enum CreateError {
         /// Bytes of the heap.
         limit: usize,
     },
+    /// New objects cannot lie in the old space: an option, why it keeps them from it, and what to choose instead.
+    InPlace {
+        /// The option.
+        option: &'static str,
+        /// Why new objects in the old space and the value of this do not fit together.
+        reason: &'static str,
+        /// Another value of it.
+        instead: &'static str,
+    },
     /// The system gives no memory for this, for that reason.
     Memory(&'static str, Limit),
 }
@@ -251,6 +296,15 @@ impl fmt::Display for CreateError {
                  it takes at most nine tenths",
                 Size(*young),
                 Size(*limit)
+            ),
+            CreateError::InPlace {
+                option,
+                reason,
+                instead,
+            } => write!(
+                out,
+                "option nursery: in-place does not go with this value of option {option}: {reason}: choose {instead}, or \
+                 nursery=copy"
             ),
             CreateError::Memory(what, limit) => write!(
                 out,

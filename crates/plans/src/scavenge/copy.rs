@@ -167,7 +167,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Frees the young large objects that were not reached; the others are older now.
-    fn settle_young_large(&self, world: &mut WorldStopped<'_>, tenure: u32) {
+    pub(super) fn settle_young_large(&self, world: &mut WorldStopped<'_>, tenure: u32) {
         self.large
             .sweep(world, Generation::Young, |object, (start, bytes)| {
                 if !self.bits().is_marked(object) {

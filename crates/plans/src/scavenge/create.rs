@@ -32,6 +32,7 @@ use super::decide;
 use super::handles::{self, Handles};
 use super::heap::Scavenge;
 use super::heap_roots::HeapRoots;
+use super::in_place::InPlace;
 use super::locality::{self, Locality};
 use super::memory::counts::ByType;
 use super::memory::external::External;
@@ -52,6 +53,7 @@ use crate::scavenge::stop::poll::PollGate;
 impl<F: SlotFormat> Scavenge<F> {
     /// Makes a heap. Helpers for `config.workers` workers may be added to the crew before or later.
     pub fn new(mut config: Config, crew: &'static Crew) -> Result<Box<Scavenge<F>>, CreateError> {
+        config.check_nursery()?;
         let left = memory::addresses_left();
         if config.options.heap_limit == 0 {
             let most = Sizes::most_limit(&config, F::SPAN);
@@ -136,6 +138,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 .ok_or_else(need("its blocks"))?,
             old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
             mark_region: mark_region_of(&config, old, sizes.old)?,
+            in_place: (sizes.in_place > 0).then(|| InPlace::new(sizes.in_place)),
             constants,
             pinned: Tenured::new(pinned).ok_or_else(need("its blocks"))?,
             large: LargeObjects::new(begins(Kind::Large), sizes.large, sizes.as_used)
@@ -166,12 +169,12 @@ impl<F: SlotFormat> Scavenge<F> {
                 filled: 0,
                 young: match config.options.generations {
                     Generations::Never => usize::MAX,
-                    _ => sizes.first_young(),
+                    _ => sizes.first_young() + sizes.in_place,
                 },
                 limit: sizes.limit,
             }),
             least_young: sizes.least_young(),
-            young_large_limit: AtomicUsize::new(sizes.first_eden()),
+            young_large_limit: AtomicUsize::new(sizes.first_eden() + sizes.in_place),
             old_high: AtomicUsize::new(old.word()),
             old_high_lately: AtomicUsize::new(old.word()),
             pinned_held: AtomicUsize::new(0),

@@ -34,6 +34,7 @@ use super::checks::quarantine::Quarantine;
 use super::config::{Config, LARGE_BYTES};
 use super::handles::Handles;
 use super::heap_roots::{HeapRoots, RootRange, RootRangeError};
+use super::in_place::InPlace;
 use super::locality::Locality;
 use super::memory::counts::ByType;
 use super::memory::external::External;
@@ -74,6 +75,8 @@ pub struct Scavenge<F> {
     pub old: Tenured,
     /// Its lines, if it is ever collected by them.
     pub(super) mark_region: Option<MarkRegion>,
+    /// What is allocated in it, if new objects lie in the old space.
+    pub(super) in_place: Option<InPlace>,
     /// Objects that no collection looks at.
     pub constants: BumpRegion,
     /// Small objects that may not move.
@@ -247,8 +250,11 @@ impl<F: SlotFormat> Scavenge<F> {
     /// # Safety
     /// The buffer is the calling thread's, or nobody else uses it.
     pub(super) unsafe fn keep_of(&self, state: &mut State, mutator: &Mutator) {
-        // SAFETY: nobody else uses the buffer, as asked.
-        unsafe { mutator.retire_tlab() };
+        // SAFETY: nobody else uses the buffer or the blocks, as asked.
+        unsafe {
+            mutator.retire_tlab();
+            mutator.blocks.retire();
+        }
         state.zeroed_by_others.add(mutator.zeroed.get());
         state.totals.arrays.add(mutator.array_counts.get());
         self.keep_tally(state, mutator);
@@ -420,7 +426,16 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Whether an object is young.
     #[inline(always)]
     pub fn is_young(&self, object: Address) -> bool {
-        object >= self.nursery.start() && (self.in_nursery(object) || self.large.is_young(object))
+        if object >= self.nursery.start() {
+            return self.in_nursery(object) || self.large.is_young(object);
+        }
+        self.in_place.is_some() && self.is_new(object)
+    }
+
+    /// Whether an object below the nursery is young where new objects lie in the old space: it has no start bit. Start bits
+    /// there change in stopped worlds.
+    fn is_new(&self, object: Address) -> bool {
+        object >= self.old.region.start() && !self.bits().is_marked(object)
     }
 
     /// Whether the object at `object` may hold references.

@@ -14,6 +14,7 @@
 //!   stop, attach, detach and fork ([`fork`]); [`decide`]: as pure functions, what is decided
 //! - [`trace`]: what the workers do in parallel: their stacks, [`roots`], [`mark`]ing, prefetched [`edges`]; [`copy`]:
 //!   scavenging
+//! - [`in_place`]: new objects in free lines of the old space, where there is no eden, and their collection
 //! - [`zeroing`]: what zeroes eden, and when
 //! - [`arrays`]: arrays in pieces, what mutators and the collector do with them, and the report on them
 //! - [`memory`]: what the program decides on: a limit that changes, memory that goes back, bytes outside of the heap; counts
@@ -46,6 +47,7 @@ pub mod fork;
 pub mod handles;
 mod heap;
 pub mod heap_roots;
+pub mod in_place;
 pub mod memory;
 pub mod mutator;
 mod mutator_list;

@@ -27,6 +27,7 @@ use gleaner_spaces::precise::bump::LocalBuffer;
 
 use super::arrays::ArrayCounts;
 use super::checks::Last;
+use super::in_place::Blocks;
 use super::stop::collecting::INTERRUPT;
 use super::stop::handshake::{Partner, Post};
 use super::stop::whereabouts::Whereabouts;
@@ -134,6 +135,8 @@ pub struct Mutator {
     pub(super) array_counts: Cell<ArrayCounts>,
     /// How many arraylets that it used last had to be zero, one after the other.
     pub(super) zeros_in_a_row: Cell<u32>,
+    /// Where it gets pieces to allocate in, where new objects lie in the old space.
+    pub(super) blocks: Blocks,
     /// Where the buffer ends; its limit may be less.
     pub(super) tlab_end: Cell<Address>,
     /// What this mutator zeroed since the last collection.
@@ -259,6 +262,7 @@ impl Mutator {
             array_counts: Cell::default(),
             zeros_in_a_row: Cell::default(),
             number,
+            blocks: Blocks::default(),
             tlab_end: Cell::new(Address::NULL),
             zeroed: Cell::new(Zeroed::default()),
             allocated_before: Cell::new(0),

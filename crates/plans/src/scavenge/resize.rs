@@ -66,7 +66,9 @@ impl<F: SlotFormat> Scavenge<F> {
         if collection.was_full {
             state.last_full.filled = self.old_used() - self.old_holes();
         }
-        if !self.config.options.resize {
+        if let Some(pieces) = &self.in_place {
+            self.decide_in_place(pieces, state, world, record, collection);
+        } else if !self.config.options.resize {
             state.lately.old_target = self.old_limit.load(Ordering::Relaxed);
         } else {
             record.step(Phase::Resize, |event| {
@@ -78,7 +80,9 @@ impl<F: SlotFormat> Scavenge<F> {
                 event.reason = changed.unwrap_or(event.reason);
             });
         }
-        self.balance(world, record);
+        if self.in_place.is_none() {
+            self.balance(world, record);
+        }
         if collection.was_full {
             self.release_unused(state, world);
             (state.lately.cycle_ns, state.lately.cycle_allocated) = (0, 0);

@@ -5,6 +5,7 @@
 //! then, are taken as they are used.
 
 use gleaner_base::contexts::WorldStopped;
+use gleaner_base::options::NurseryPolicy;
 use gleaner_mem::Address;
 use gleaner_spaces::precise::arraylets::Arraylets;
 use gleaner_spaces::precise::fragmented::Cut;
@@ -32,6 +33,8 @@ pub(super) struct Sizes {
     pub arraylets: usize,
     /// How many places each fragment of the nursery has: one more than collections that pass before one is used again.
     turns: usize,
+    /// How much is allocated between two collections at first, where new objects lie in the old space; 0 elsewhere.
+    pub in_place: usize,
     /// How each space of the nursery is cut.
     cut: Cut,
     /// Whether the addresses of large objects are taken as they are used, and are not among those that are reserved.
@@ -183,6 +186,9 @@ impl Sizes {
             0 => limit / 3,
             young => young,
         };
+        if config.options.nursery == NurseryPolicy::InPlace {
+            return Sizes::in_place(config, young);
+        }
         let survivor = round(young / 8);
         let eden = round(young - young.min(2 * survivor));
         let young = eden + 2 * survivor;
@@ -202,6 +208,32 @@ impl Sizes {
                 Arraylets::range(limit).next_multiple_of(REGION_GRANULE)
             }),
             turns: 1 + config.options.quarantine as usize,
+            in_place: 0,
+            cut: config.cut,
+            as_used: false,
+        })
+    }
+
+    /// Eden and the survivor spaces have few addresses, and no bytes: all is the old space's.
+    fn in_place(config: &Config, young: usize) -> Result<Sizes, CreateError> {
+        let limit = round(config.limit);
+        if young > limit / 10 * 9 {
+            return Err(CreateError::Young { young, limit });
+        }
+        Ok(Sizes {
+            limit,
+            first: (0, 0),
+            constants: 0,
+            pinned: round(limit / 4),
+            old: limit,
+            eden: REGION_GRANULE,
+            survivor: REGION_GRANULE,
+            large: 0,
+            arraylets: config.cutting.map_or(0, |_| {
+                Arraylets::range(limit).next_multiple_of(REGION_GRANULE)
+            }),
+            turns: 1,
+            in_place: young,
             cut: config.cut,
             as_used: false,
         })
@@ -210,6 +242,9 @@ impl Sizes {
     /// The same at first, with ranges for the largest young generation there may be, as far as addresses reach.
     fn changing(self, reach: usize) -> Sizes {
         let mut sizes = self;
+        if self.in_place > 0 {
+            return sizes;
+        }
         let (eden, survivor) = (round(self.limit / 10 * 9), round(self.limit / 4));
         let (eden, survivor) = (eden.max(self.eden), survivor.max(self.survivor));
         let more = (eden - self.eden) + 2 * (survivor - self.survivor);
@@ -285,7 +320,7 @@ impl Sizes {
 
     /// The least young generation that makes sense.
     pub fn least_young(&self) -> usize {
-        least_young(self.limit).min(self.first_young())
+        least_young(self.limit).min(self.first_young() + self.in_place)
     }
 
     /// Up to which the old generation is filled before everything is collected for the first time.

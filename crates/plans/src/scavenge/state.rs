@@ -12,6 +12,7 @@ use gleaner_spaces::precise::regions::MOST_NODES;
 use super::arrays::ArrayCounts;
 use super::config::Config;
 use super::crew_sizes::CrewSizes;
+use super::in_place::Growth;
 use super::memory::uses::Uses;
 use super::mutator_list::MutatorList;
 use super::report::Censuses;
@@ -52,6 +53,8 @@ pub struct Totals {
     pub ephemeron_looks: u64,
     /// How often collections looked at weak slots of objects, and at finalizers.
     pub weak_looks: u64,
+    /// How often collections of new objects that lie in the old space looked at an object because of a dirty card.
+    pub remembered_looks: u64,
     /// Bytes that were allocated until the last collection.
     pub allocated_bytes: u64,
     /// What zeroing came to until the last collection, in nanoseconds.
@@ -141,6 +144,8 @@ pub struct State {
     pub(super) young_size: YoungSize,
     /// What is known of collecting the young generation by itself.
     pub(super) generations: generations::Memory,
+    /// What is known of the heap's growth where new objects lie in the old space.
+    pub(super) growth: Growth,
     /// What zeroing came to until the last collection, in ticks.
     pub(super) zeroed: Zeroed,
     /// What mutators zeroed since then that are gone.
@@ -190,13 +195,14 @@ impl State {
             uses: Uses::NONE,
             young_size: YoungSize::new(),
             generations: generations::Memory::new(),
+            growth: Growth::default(),
             zeroed: Zeroed::default(),
             zeroed_by_others: Zeroed::default(),
             zeroing_trials: Trials::default(),
             contention: Contention::new(config),
             lately: Lately {
                 resumed_ns: clock::monotonic_ns(),
-                young: sizes.first_young(),
+                young: sizes.first_young() + sizes.in_place,
                 old_target: sizes.first_old_target(),
                 ..Lately::default()
             },

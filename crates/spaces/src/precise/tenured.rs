@@ -172,6 +172,43 @@ impl Tenured {
         buffer.allocate(bytes)
     }
 
+    /// A hole of `bytes` bytes at least, which a thread fills by itself: in the block of which it has the `rest`, or of another
+    /// one with holes, which is its own from then on. With `small` the holes of a block are taken one after the other, and
+    /// blocks with the smallest ones come first. The search looks at a few blocks alone, or at all that are left.
+    pub fn take_hole(
+        &self,
+        holes: &impl Holes,
+        rest: &mut (Address, Address),
+        (bytes, small): (usize, bool),
+        at_all: bool,
+    ) -> Option<(Address, usize)> {
+        loop {
+            let (next, end) = *rest;
+            if let Some((start, size)) = holes.next_hole(next, end, bytes) {
+                rest.0 = start.add(size);
+                return Some((start, size));
+            }
+            let search = match at_all {
+                false => Search::Bounded,
+                true => Search::Complete,
+            };
+            let start = match small {
+                true => self.blocks.take_any(holes)?,
+                false => self.blocks.take_fitting(holes, bytes, search)?.start,
+            };
+            *rest = (start, start.add(BLOCK_BYTES));
+        }
+    }
+
+    /// Whether a block without an owner has a hole of `bytes` bytes.
+    pub fn has_hole(&self, _: &mut WorldStopped<'_>, holes: &impl Holes, bytes: usize) -> bool {
+        let taken = self.blocks.take_fitting(holes, bytes, Search::Complete);
+        if let Some(Taken { start, .. }) = taken {
+            self.blocks.give(holes, start);
+        }
+        taken.is_some()
+    }
+
     /// The next hole of the block, or of another one; whether there was one.
     fn next_hole(&self, bits: &impl Holes, buffer: &mut BlockBuffer, growth: Growth) -> bool {
         let (next, end) = buffer.rest;

@@ -3,7 +3,8 @@
 //! Every space is walked: each header is normal and names a type, each object ends before the next begins and inside
 //! its space, and no space reaches into the next, and the table of marks is empty. All together use no more than the
 //! limit (I7). Every slot and root then holds null, an immediate, or the address of an object that was walked over. A
-//! slot of an old object that refers to a young one lies on a dirty card (I5). A spine points at live arraylets that are
+//! slot of an old object that refers to a young one lies on a dirty card (I5). Where new objects lie in the old space the
+//! table of marks serves as the set of those. A spine points at live arraylets that are
 //! as old as it is at least, or at the zero arraylet (I6). The start bits of the nursery, which are
 //! clear outside of a full collection, serve as its set of objects.
 //!
@@ -73,11 +74,17 @@ impl<F: SlotFormat> Verifier<'_, F> {
             free.1 = found.object.add(found.bytes);
             if heap.in_nursery(found.object) {
                 heap.bits().mark(found.object);
+            } else if self.is_new(found.object) {
+                self.require_new_lines(found);
+                heap.tables.marks().mark(found.object);
             }
             objects += 1;
         });
         heap.for_each_object(world, self.edge, &mut |found| self.verify_slots(found));
         self.verify_roots(world);
+        if heap.in_place.is_some() {
+            heap.old.clear(world, heap.tables.marks());
+        }
         if self.edge != Edge::Marked {
             for region in heap.nursery.regions().iter() {
                 let top = region.space.top().align_up(WORD_BYTES);
@@ -85,6 +92,28 @@ impl<F: SlotFormat> Verifier<'_, F> {
             }
         }
         objects
+    }
+
+    /// Whether an object of the old space is new.
+    fn is_new(&self, object: Address) -> bool {
+        let heap = self.heap;
+        heap.in_place.is_some() && heap.old.region.contains(object) && heap.is_young(object)
+    }
+
+    /// No start bit lies among those of a new object: what is old does not lie in lines that were handed out.
+    fn require_new_lines(&self, found: &Found) {
+        let bits = self.heap.bits();
+        let end = found.object.add(found.bytes).align_up(WORD_BYTES);
+        let words = bits.word_of(found.object)..bits.word_of(end);
+        let inside = |&start: &Address| start.offset_from(found.object) < found.bytes;
+        let old = words.flat_map(|word| bits.starts(word)).find(inside);
+        self.require(
+            old.is_none(),
+            "no old object lies where a new one does",
+            found.space,
+            found.object,
+            found.header,
+        );
     }
 
     fn verify_ends(&self) {
@@ -370,7 +399,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
                 .regions
                 .iter()
                 .any(|region| at >= region.space.start() && at < region.space.top())
-            && heap.bits().is_marked(at)
+            && (heap.bits().is_marked(at) || self.is_new(at) && heap.tables.marks().is_marked(at))
     }
 
     fn require(&self, holds: bool, what: &str, space: &str, at: Address, header: Header) {

@@ -72,6 +72,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 _ => self.walk_from_start(edge, region, visit),
             }
         }
+        self.for_each_new(edge, visit);
         for generation in [Generation::Young, Generation::Old] {
             let end = self.large.start().add(self.large.bytes());
             self.large
@@ -80,6 +81,15 @@ impl<F: SlotFormat> Scavenge<F> {
                         visit(&self.found(edge, Kind::Large, object, end));
                     }
                 });
+        }
+    }
+
+    /// Visits every object that was allocated in the old space since the last collection. Buffers are retired.
+    pub(in crate::scavenge) fn for_each_new(&self, edge: Edge, visit: &mut dyn FnMut(&Found)) {
+        if let (Some(_), Some(lines)) = (&self.in_place, &self.mark_region) {
+            lines.for_each_piece(&self.old.region, |low, high| {
+                self.walk_range(edge, Kind::Eden, (low, high), visit);
+            });
         }
     }
 
@@ -121,10 +131,20 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     fn walk_from_start(&self, edge: Edge, region: &Region<'_>, visit: &mut dyn FnMut(&Found)) {
-        let (kind, region) = (region.kind, region.space);
-        let mut at = region.start();
-        while at < region.top() {
-            let found = self.found(edge, kind, at, region.top());
+        let range = (region.space.start(), region.space.top());
+        self.walk_range(edge, region.kind, range, visit);
+    }
+
+    fn walk_range(
+        &self,
+        edge: Edge,
+        kind: Kind,
+        (low, high): (Address, Address),
+        visit: &mut dyn FnMut(&Found),
+    ) {
+        let mut at = low;
+        while at < high {
+            let found = self.found(edge, kind, at, high);
             if !found.header.type_id().is_filler() {
                 visit(&found);
             }

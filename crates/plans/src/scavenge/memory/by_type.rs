@@ -64,12 +64,17 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// When a collection begins and buffers are retired: counts what was allocated in eden since the one before.
+    /// When a collection begins and buffers are retired: counts what was allocated in eden, or in its stead, since the one before.
     pub(in crate::scavenge) fn count_fresh(&self, state: &State, world: &WorldStopped<'_>) {
         if !self.counts_types() {
             return;
         }
         let count = |counts: &mut [Count]| {
+            self.for_each_new(Edge::Before, &mut |found| {
+                if let Some(of) = counts.get_mut(found.header.type_id().get() as usize) {
+                    of.add(found.bytes);
+                }
+            });
             let mut count_from = |mut at: Address, top: Address| {
                 while at < top {
                     let found = self.found(Edge::Before, Kind::Eden, at, top);

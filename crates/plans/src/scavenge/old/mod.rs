@@ -28,6 +28,7 @@ use gleaner_mem::slot::SlotFormat;
 pub use self::generation::OldGeneration;
 pub use self::mark_compact::MarkCompact;
 pub use self::mark_region::MarkRegion;
+pub(super) use self::mark_region::Swept;
 pub use self::mark_sweep::MarkSweep;
 /// Why everything is slid together where it was to stay.
 pub const NO_HOLES: &str = "the holes are too small for what was to be promoted";

@@ -72,6 +72,8 @@ pub struct WorkerState {
     pub promoted: usize,
     /// Objects that it made grey.
     pub objects: usize,
+    /// How often it looked at an old object because of a dirty card, where new objects lie in the old space.
+    pub looked: u64,
     /// What it has found that is weak.
     pub weak: WeakState,
     /// What waits for the cache.
@@ -286,6 +288,7 @@ impl Engine {
                 survived: 0,
                 promoted: 0,
                 objects: 0,
+                looked: 0,
                 weak: WeakState::NEW,
                 edges: Edges::default(),
                 counts: Counts::default(),

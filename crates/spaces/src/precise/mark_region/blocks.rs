@@ -35,6 +35,8 @@ pub enum State {
     Candidate,
     /// It was given back with holes by an owner that it had since the sweep.
     Given,
+    /// It has an owner or had one since the sweep, and new objects may lie in its lines.
+    New,
     /// It has holes and had no owner since the sweep, and at most so many of its [`LEVELS`] parts are in use: 1 at least.
     Sparse(usize),
 }
@@ -58,6 +60,7 @@ impl State {
             State::Released => 2,
             State::Candidate => CANDIDATE,
             State::Given => 4,
+            State::New => 5,
             State::Sparse(level) => SPARSE + level as u8,
         }
     }
@@ -69,6 +72,7 @@ impl State {
             2 => State::Released,
             CANDIDATE => State::Candidate,
             4 => State::Given,
+            5 => State::New,
             level => State::Sparse((level - SPARSE) as usize),
         }
     }

@@ -5,8 +5,13 @@
 //! A larger object marks all its lines, and so does one that reaches into another block: no line of a block is in use
 //! because of a mark in the block below.
 //!
+//! Where new objects are allocated in free lines ([`in_place`](super::in_place)), these lines say so until the next
+//! collection: which were handed out since the last one, where each piece begins, and which of them hold something that
+//! this collection has reached. All of these are in use.
+//!
 //! # Invariants
 //! - Workers of a marking set marks, all of them the same value; between markings the owner of a block does.
+//! - No object that is older than the last collection lies in a line that was handed out since, or begins there.
 //! - Marks are removed in a stopped world, by the leader.
 
 use gleaner_base::contexts::WorldStopped;
@@ -23,7 +28,14 @@ pub const LINE_BYTES: usize = 1 << LINE_SHIFT;
 /// Lines of a block.
 pub const BLOCK_LINES: usize = BLOCK_BYTES / LINE_BYTES;
 
+const FREE: u8 = 0;
 const MARKED: u8 = 1;
+/// Handed out since the last collection.
+const NEW: u8 = 2;
+/// The same, and a piece begins there.
+const PIECE: u8 = 3;
+/// Handed out since the last collection, and something new that lives begins there or reaches into it.
+const NEW_MARKED: u8 = 4;
 
 /// The marks of the lines of a space.
 pub struct Lines {
@@ -50,7 +62,7 @@ impl Lines {
 
     #[inline(always)]
     fn is_marked(&self, line: usize) -> bool {
-        self.marks.get(line).load(Ordering::Relaxed) != 0
+        self.marks.get(line).load(Ordering::Relaxed) != FREE
     }
 
     /// Most lines were marked before: a look leaves the cache line to all workers.
@@ -69,6 +81,59 @@ impl Lines {
         self.set(first);
         if bytes > LINE_BYTES || first / BLOCK_LINES != last / BLOCK_LINES {
             (first + 1..=last).for_each(|line| self.set(line));
+        }
+    }
+
+    /// Marks the lines of a new object of `bytes` bytes, which were handed out since the last collection.
+    #[inline(always)]
+    pub fn mark_new(&self, object: Address, bytes: usize) {
+        let first = self.marks.index(object);
+        let last = self.marks.index(object.add(bytes - 1));
+        self.marks.get(first).store(NEW_MARKED, Ordering::Relaxed);
+        if bytes > LINE_BYTES || first / BLOCK_LINES != last / BLOCK_LINES {
+            for line in first + 1..=last {
+                self.marks.get(line).store(NEW_MARKED, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A piece of whole free lines is handed out by its owner.
+    pub fn hand_out(&self, start: Address, bytes: usize) {
+        let first = self.marks.index(start);
+        self.marks.get(first).store(PIECE, Ordering::Relaxed);
+        for line in first + 1..first + bytes / LINE_BYTES {
+            self.marks.get(line).store(NEW, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether all lines of `low..high`, whole lines, were handed out since the last collection: no older object begins
+    /// there or reaches into it.
+    #[inline]
+    pub fn are_new(&self, low: Address, high: Address) -> bool {
+        let mut lines = self.marks.index(low)..self.marks.index(high);
+        lines.all(|line| self.marks.get(line).load(Ordering::Relaxed) >= NEW)
+    }
+
+    /// The first piece in `from..end`, whole lines, that was handed out since the last collection; with its bytes.
+    pub fn next_piece(&self, from: Address, end: Address) -> Option<(Address, usize)> {
+        let value = |line: usize| self.marks.get(line).load(Ordering::Relaxed);
+        let end = self.marks.index(end);
+        let first = (self.marks.index(from)..end).find(|&line| value(line) == PIECE)?;
+        let behind = (first + 1..end).find(|&line| value(line) != NEW);
+        let lines = behind.unwrap_or(end) - first;
+        Some((self.marks.address(first), lines * LINE_BYTES))
+    }
+
+    /// Behind a marking of new objects: of the lines of `low..high`, whole lines, that were handed out, those that hold
+    /// something that lives are marked from now on, and the others are free.
+    pub fn settle_new(&self, low: Address, high: Address) {
+        for line in self.marks.index(low)..self.marks.index(high) {
+            let mark = self.marks.get(line);
+            match mark.load(Ordering::Relaxed) {
+                NEW | PIECE => mark.store(FREE, Ordering::Relaxed),
+                NEW_MARKED => mark.store(MARKED, Ordering::Relaxed),
+                _ => {}
+            }
         }
     }
 

@@ -17,6 +17,7 @@
 //! The leader begins and ends markings in a stopped world; workers mark, sweep strips of blocks, and take blocks.
 
 pub mod blocks;
+pub mod in_place;
 pub mod lines;
 
 use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
@@ -237,20 +238,27 @@ impl MarkRegion {
         let all = region.used().div_ceil(BLOCK_BYTES);
         let mut total = 0;
         for number in strip * STRIP_BLOCKS..all.min((strip + 1) * STRIP_BLOCKS) {
-            let (low, high) = (self.blocks.start(number), self.blocks.start(number + 1));
-            let free = self.lines.free_in(low, high).bytes;
-            let state = match State::of_free(free) {
-                State::Vacant if self.blocks.get(number) == State::Released => State::Released,
-                // The rest of a last block that is not whole is no hole: it lies above the top.
-                State::Sparse(_) if high > region.top() => State::Other,
-                state => state,
-            };
-            if let State::Sparse(_) = state {
-                total += free;
-            }
-            self.blocks.set(number, state);
+            total += self.sweep_block(region, number);
         }
         self.swept_free.fetch_add(total, Ordering::Relaxed);
+    }
+
+    /// Sets the state of a block whose lines say what is in use there. Bytes of its holes, if it is not free as a
+    /// whole.
+    fn sweep_block(&self, region: &BumpRegion, number: usize) -> usize {
+        let (low, high) = (self.blocks.start(number), self.blocks.start(number + 1));
+        let free = self.lines.free_in(low, high).bytes;
+        let state = match State::of_free(free) {
+            State::Vacant if self.blocks.get(number) == State::Released => State::Released,
+            // The rest of a last block that is not whole is no hole: it lies above the top.
+            State::Sparse(_) if high > region.top() => State::Other,
+            state => state,
+        };
+        self.blocks.set(number, state);
+        match state {
+            State::Sparse(_) => free,
+            _ => 0,
+        }
     }
 
     /// All strips were swept: vacant blocks at the top are cut off, and holes are free lines from now on.

@@ -59,17 +59,22 @@ impl<F: SlotFormat> OldGeneration<F> for MarkRegion {
             event.objects = objects as u64;
             event.bytes = heap.finish_copying(state) as u64;
             event.workers = state.crew_sizes.workers as u32;
-            moves && emptied && !stayed
+            // What stayed in the old space is old anyway.
+            emptied && (moves && !stayed || heap.in_place.is_some())
         });
         heap.verify(state, world, record, Edge::Marked);
         record.step(Phase::Reclaim, |event| {
-            heap.sweep_lines(state, world, lines);
+            heap.sweep_lines(state, world, lines, Swept::All);
             match all_promoted {
                 true => heap.adopt_promoted(world),
                 false => heap.reclaim_beside_old(world),
             }
             event.bytes = (heap.old_space_room() + heap.old.holes()) as u64;
         });
+        if heap.in_place.is_some() {
+            // Nothing is young.
+            heap.clean_all_cards(world);
+        }
         if all_promoted {
             heap.finish_promoting(state, world, record);
         }
@@ -86,15 +91,28 @@ impl<F: SlotFormat> OldGeneration<F> for MarkRegion {
     }
 }
 
+/// What a sweep looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::scavenge) enum Swept {
+    /// All blocks, after everything was marked.
+    All,
+    /// Blocks with new objects, after these were marked.
+    New,
+}
+
 /// Sweeps strips of blocks: the tasks.
 struct Sweeping<'a> {
     lines: &'a Lines,
     region: &'a BumpRegion,
+    what: Swept,
 }
 
 impl Trace for Sweeping<'_> {
     fn task(&self, _: &mut WorkerState, task: usize) {
-        self.lines.sweep(self.region, task);
+        match self.what {
+            Swept::All => self.lines.sweep(self.region, task),
+            Swept::New => self.lines.sweep_new(self.region, task),
+        }
     }
 
     fn item(&self, _: &mut WorkerState, _: Item) {}
@@ -192,9 +210,19 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Sweeps the old space by its lines, strip by strip.
-    fn sweep_lines(&self, state: &mut State, world: &mut WorldStopped<'_>, lines: &Lines) {
+    pub(in crate::scavenge) fn sweep_lines(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        lines: &Lines,
+        what: Swept,
+    ) {
         let region = &self.old.region;
-        let sweeping = Sweeping { lines, region };
+        let sweeping = Sweeping {
+            lines,
+            region,
+            what,
+        };
         let strips = lines.strips(region);
         if strips > 0 {
             let workers = state.crew_sizes.workers.min(strips);

@@ -49,6 +49,8 @@ struct MarkingLines<'a, F: SlotFormat, W, const MOVES: bool> {
     roots: Tasks<'a>,
     /// Whether slots wait until the cache has what they refer to.
     edges: bool,
+    /// Whether something may be young afterwards, so that slots of old objects that refer to it are to be on dirty cards.
+    cards: bool,
     /// Whether some object that was to be copied found no room. Set by any worker, read by the leader after the phase.
     stayed: AtomicBool,
     /// What looks at each object that is marked.
@@ -260,7 +262,7 @@ impl<F: SlotFormat, W: Watch, const MOVES: bool> MarkingLines<'_, F, W, MOVES> {
             // SAFETY: a slot of an object that this worker scans.
             unsafe { F::store(slot, self.heap.model.base, Value::reference(place)) };
         }
-        if holder_is_old && self.heap.is_young(place) {
+        if self.cards && holder_is_old && self.heap.is_young(place) {
             self.heap.cards.dirty(slot);
         }
     }
@@ -295,7 +297,7 @@ impl<F: SlotFormat, W: Watch, const MOVES: bool> HeapTrace for MarkingLines<'_, 
     }
 
     fn needs_cards(&self, object: Address) -> bool {
-        MOVES && !self.heap.is_young(object)
+        MOVES && self.cards && !self.heap.is_young(object)
     }
 }
 
@@ -311,7 +313,7 @@ impl<F: SlotFormat, W: Watch, const MOVES: bool> Trace for MarkingLines<'_, F, W
         // SAFETY: a marked object, scanned by this worker alone, whose header is normal or says that it stays.
         unsafe {
             let header = header::load(object, Ordering::Relaxed);
-            let is_old = (MOVES || header.is_spine()) && !self.heap.is_young(object);
+            let is_old = !self.cards || (MOVES || header.is_spine()) && !self.heap.is_young(object);
             let visit = |local: &mut WorkerState, slot| self.slot(local, slot, is_old);
             if header.is_spine() {
                 let place = (object, chunk);
@@ -368,6 +370,7 @@ impl<F: SlotFormat> Scavenge<F> {
             lowest: self.constants.end(),
             roots: Tasks::of_roots(self, &state.mutators, world),
             edges: self.config.options.prefetch == Prefetch::Edges,
+            cards: self.in_place.is_none(),
             stayed: AtomicBool::new(false),
             watch: Nothing,
         };
@@ -387,6 +390,7 @@ impl<F: SlotFormat> Scavenge<F> {
             lowest: marking.lowest,
             roots: marking.roots,
             edges: marking.edges,
+            cards: marking.cards,
             stayed: marking.stayed,
             watch: Keys(waiting),
         };

@@ -1,0 +1,351 @@
+//! A young generation in place: new objects lie in free lines of the old space, and stay there. Collections of new objects
+//! look at roots and dirty cards, and at no old object beside them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::setups::FORMATS;
+use gleaner::{
+    Builder, Elements, Generations, Heap, Local, NurseryPolicy, OldPolicy, Phase, References,
+    Scope, Structure, Type,
+};
+
+const MB: usize = 1 << 20;
+const NODE: Structure = Structure {
+    references: 2,
+    bytes: 40,
+};
+
+fn builder(references: References, workers: usize) -> Builder {
+    Heap::builder()
+        .limit(24 * MB)
+        .young(2 * MB)
+        .resize(false)
+        .generations(Generations::Always)
+        .old(OldPolicy::MarkRegion)
+        .nursery(NurseryPolicy::InPlace)
+        .references(references)
+        .workers(workers)
+        .crew(gleaner::Crew::All)
+        .ignore_environment()
+}
+
+/// A table of `count` nodes with numbers from `first` on.
+fn nodes<'s>(
+    scope: &mut Scope<'s>,
+    heap: &Heap,
+    node: Type,
+    (first, count): (usize, usize),
+) -> Local<'s> {
+    let slots = heap.reference_array().unwrap();
+    let table = scope.allocate_references(slots, count as u32).unwrap();
+    for number in 0..count {
+        scope.nested(|scope| {
+            let one = scope.allocate(node).unwrap();
+            scope.write_u64(one, 0, (first + number) as u64).unwrap();
+            scope.set(table, number, one).unwrap();
+        });
+    }
+    table
+}
+
+fn check(scope: &mut Scope<'_>, table: Local<'_>, (first, count): (usize, usize)) {
+    for number in 0..count {
+        scope.nested(|scope| {
+            let one = scope.get(table, number);
+            assert_eq!(scope.read_u64(one, 0), (first + number) as u64);
+        });
+    }
+}
+
+#[test]
+fn old_objects_on_clean_cards_are_not_looked_at() {
+    const OLD: usize = 50_000;
+    const STORED: usize = 100;
+    for references in FORMATS {
+        for workers in [1, 3] {
+            let heap = builder(references, workers)
+                .verify(true)
+                .poison(true)
+                .build()
+                .unwrap();
+            let marked = Arc::<AtomicU64>::default();
+            let heard = marked.clone();
+            heap.add_listener(move |event| {
+                if event.phase == Phase::Mark {
+                    heard.store(event.objects, Ordering::Relaxed);
+                }
+            });
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let table = nodes(scope, &heap, node, (0, OLD));
+                // All of it is old, and no card is dirty.
+                scope.collect(true);
+                let before = heap.totals();
+                // Their table is large, so no new object shares a card that is stored to with an old one.
+                let fresh = nodes(scope, &heap, node, (7, 10_000));
+                scope.collect(false);
+                let after = heap.totals();
+                assert_eq!(after.scavenges, before.scavenges + 1);
+                assert_eq!(after.full_collections, before.full_collections);
+                assert_eq!(after.remembered_looks, before.remembered_looks);
+                assert_eq!(marked.load(Ordering::Relaxed), 10_001);
+                check(scope, fresh, (7, 10_000));
+                // As many old objects as were stored into refer to new ones, and to nothing else that is new.
+                for number in 0..STORED {
+                    scope.nested(|scope| {
+                        let old = scope.get(table, number * (OLD / STORED));
+                        let new = scope.allocate(node).unwrap();
+                        scope.write_u64(new, 0, !(number as u64)).unwrap();
+                        scope.set(old, 0, new).unwrap();
+                    });
+                }
+                scope.collect(false);
+                let last = heap.totals();
+                assert_eq!(marked.load(Ordering::Relaxed), STORED as u64);
+                // An object of 64 bytes shares its card with seven others, and one reaches into it.
+                let looks = (last.remembered_looks - after.remembered_looks) as usize;
+                assert!((STORED..=10 * STORED).contains(&looks), "{looks}");
+                for number in 0..STORED {
+                    scope.nested(|scope| {
+                        let old = scope.get(table, number * (OLD / STORED));
+                        let new = scope.get(old, 0);
+                        assert_eq!(scope.read_u64(new, 0), !(number as u64));
+                    });
+                }
+                check(scope, table, (0, OLD));
+                scope.collect(false);
+                assert_eq!(marked.load(Ordering::Relaxed), 0);
+                assert_eq!(heap.totals().remembered_looks, last.remembered_looks);
+            });
+        }
+    }
+}
+
+/// What dies young leaves its lines to others, collection by collection, beside what stays.
+#[test]
+fn lines_of_the_dead_are_filled_again_without_a_collection_of_everything() {
+    const COUNT: usize = 100_000;
+    for references in FORMATS {
+        let heap = builder(references, 2).verify(true).build().unwrap();
+        let node = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let table = nodes(scope, &heap, node, (0, COUNT));
+            scope.collect(true);
+            let (before, used) = (heap.totals(), heap.used());
+            for round in 0..800 {
+                scope.nested(|scope| {
+                    let fresh = nodes(scope, &heap, node, (round, 1000));
+                    check(scope, fresh, (round, 1000));
+                });
+            }
+            let after = heap.totals();
+            // 800 times 1000 nodes of 56 bytes and more are 42 MB, and a collection comes behind each 2 MB.
+            assert!(after.scavenges >= before.scavenges + 20, "{after:?}");
+            assert_eq!(after.full_collections, before.full_collections);
+            assert!(heap.used() < used + 5 * MB, "{} of {used}", heap.used());
+            check(scope, table, (0, COUNT));
+        });
+    }
+}
+
+/// What is old and dies is found by a collection of everything alone, which comes by itself when the heap has grown.
+#[test]
+fn everything_is_collected_when_the_heap_has_grown() {
+    let heap = builder(References::Wide, 2).verify(true).build().unwrap();
+    let reasons = Arc::<Mutex<Vec<&'static str>>>::default();
+    let heard = reasons.clone();
+    heap.add_listener(move |event| {
+        if event.phase == Phase::Evacuation {
+            heard.lock().unwrap().push("everything");
+        } else if event.phase == Phase::Resize {
+            heard.lock().unwrap().push(event.reason);
+        }
+    });
+    let node = heap.structure(NODE).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        let kept = scope.null();
+        // Each table is old when the next one takes its place, and there are 64 MB of them in a heap of 24.
+        for round in 0..100 {
+            scope.nested(|scope| {
+                let table = nodes(scope, &heap, node, (round, 10_000));
+                scope.assign(kept, table);
+            });
+            check(scope, kept, (round, 10_000));
+        }
+    });
+    let totals = heap.totals();
+    assert!(totals.full_collections >= 1, "{totals:?}");
+    assert!(totals.scavenges > 4 * totals.full_collections, "{totals:?}");
+    let reasons = reasons.lock().unwrap();
+    let at = |text: &str| reasons.iter().position(|reason| *reason == text);
+    let little = at("new objects have little room").expect("a reason");
+    assert!(little < at("everything").unwrap(), "{reasons:?}");
+}
+
+/// Threads that allocate at the same time share blocks with holes, free blocks, and what is beside them.
+#[test]
+fn several_threads_and_workers_fill_the_same_space() {
+    for references in FORMATS {
+        let heap = builder(references, 3)
+            .verify(true)
+            .poison(true)
+            .build()
+            .unwrap();
+        let node = heap.structure(NODE).unwrap();
+        let bytes = heap.array(Elements::Bytes).unwrap();
+        thread::scope(|threads| {
+            for number in 0..4 {
+                let heap = heap.clone();
+                threads.spawn(move || {
+                    let mut mutator = heap.attach().unwrap();
+                    mutator.scope(|scope| {
+                        let kept = scope.null();
+                        for round in 0..30 {
+                            scope.nested(|scope| {
+                                let first = number * 1000 + round;
+                                let table = nodes(scope, &heap, node, (first, 3000));
+                                let sizes = [100, 500, 3000, 12_000, 40_000];
+                                let array = scope.allocate_array(bytes, sizes[round % 5]).unwrap();
+                                assert_eq!(scope.read_u8(array, sizes[round % 5] as usize - 1), 0);
+                                scope.assign(kept, table);
+                            });
+                            check(scope, kept, (number * 1000 + round, 3000));
+                        }
+                    });
+                });
+            }
+        });
+        let totals = heap.totals();
+        assert!(totals.scavenges > 5, "{totals:?}");
+    }
+}
+
+/// I2 in lines that were used before, for each way to zero them, with small and with larger objects.
+#[test]
+fn memory_of_lines_that_were_used_reads_as_zero() {
+    for zeroing in ["hot-path", "bulk", "non-temporal", "window"] {
+        let heap = builder(References::Compressed, 1)
+            .options(&format!("zeroing={zeroing}"))
+            .unwrap()
+            .poison(true)
+            .verify(true)
+            .build()
+            .unwrap();
+        let node = heap.structure(NODE).unwrap();
+        let bytes = heap.array(Elements::Bytes).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            // A few old nodes in many blocks leave holes of all sizes.
+            let table = nodes(scope, &heap, node, (0, 60_000));
+            let nothing = scope.null();
+            for number in (0..60_000).filter(|number| number % 97 > number % 13) {
+                scope.set(table, number, nothing).unwrap();
+            }
+            scope.collect(true);
+            for round in 0..60_000 {
+                scope.nested(|scope| {
+                    let one = scope.allocate(node).unwrap();
+                    for word in 0..5 {
+                        assert_eq!(scope.read_u64(one, word), 0, "{zeroing}");
+                        scope.write_u64(one, word, !0).unwrap();
+                    }
+                    if round % 50 == 0 {
+                        let length = [130, 400, 2000, 9000][round / 50 % 4];
+                        let array = scope.allocate_array(bytes, length).unwrap();
+                        for at in 0..length as usize {
+                            assert_eq!(scope.read_u8(array, at), 0, "{zeroing}");
+                            scope.write_u8(array, at, 0xff).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert!(heap.totals().scavenges > 0);
+    }
+}
+
+/// A walk finds what is new among what is old, also behind a collection.
+#[test]
+fn walks_find_new_objects_and_old_ones() {
+    let heap = builder(References::Wide, 1).verify(true).build().unwrap();
+    let node = heap.structure(NODE).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        let count = |scope: &mut Scope<'_>| {
+            let mut found = 0;
+            scope.walk(&mut |object| {
+                found += usize::from(object.bytes == 64);
+            });
+            found
+        };
+        let old = nodes(scope, &heap, node, (0, 1000));
+        assert_eq!(count(scope), 1000);
+        scope.collect(false);
+        let new = nodes(scope, &heap, node, (5, 500));
+        assert_eq!(count(scope), 1500);
+        let nothing = scope.null();
+        scope.assign(new, nothing);
+        scope.collect(false);
+        assert_eq!(count(scope), 1000);
+        scope.assign(old, nothing);
+        scope.collect(false);
+        // What is old and dead is there until everything is collected.
+        assert_eq!(count(scope), 1000);
+        scope.collect(true);
+        assert_eq!(count(scope), 0);
+    });
+}
+
+#[test]
+fn what_does_not_go_with_it_is_refused_with_a_remedy() {
+    let error = |options: &str| {
+        let list = format!("nursery=in-place,{options}");
+        let builder = Heap::builder().ignore_environment();
+        builder
+            .options(&list)
+            .unwrap()
+            .build()
+            .unwrap_err()
+            .to_string()
+    };
+    let cases = [
+        ("old=mark-compact", "old", "old=mark-region"),
+        ("old=mark-sweep", "old", "old=mark-region"),
+        ("old=mark-region,plan=naps", "pages", "pages=first-touch"),
+        (
+            "old=mark-region,pages=segregated",
+            "pages",
+            "pages=first-touch",
+        ),
+        ("old=mark-region,quarantine=2", "quarantine", "quarantine=0"),
+        (
+            "old=mark-region,zeroing=concurrent",
+            "zeroing",
+            "zeroing=bulk",
+        ),
+        (
+            "old=mark-region,zeroing=adaptive",
+            "zeroing",
+            "zeroing=bulk",
+        ),
+        ("old=mark-region,zeroing=auto", "zeroing", "zeroing=bulk"),
+    ];
+    for (options, option, instead) in cases {
+        let text = error(options);
+        let begin =
+            format!("option nursery: in-place does not go with this value of option {option}: ");
+        assert!(text.starts_with(&begin), "{text}");
+        assert!(
+            text.ends_with(&format!("choose {instead}, or nursery=copy")),
+            "{text}"
+        );
+    }
+    let list = "nursery=in-place,old=mark-region,plan=naps,pages=first-touch";
+    let builder = Heap::builder().ignore_environment();
+    assert!(builder.options(list).unwrap().build().is_ok());
+}

@@ -1,0 +1,242 @@
+//! Under `nursery=in-place`: how much is allocated until the next collection, and whether that one is of everything.
+//!
+//! A collection of new objects frees lines in which nothing new lives. What is old and dies stays, and so do lines with one
+//! small object. So everything is collected when what is not free has grown to a multiple of what the last such collection
+//! left, when new objects have little room, or when collections of new objects free little while the heap grows.
+
+use super::generation_sizes::{GOAL, SMALL};
+
+/// What is known. Sizes are in bytes, shares in thousandths of the time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Measurements {
+    /// Of all spaces together, the most there may be.
+    pub limit: usize,
+    /// Whether this collection was of everything.
+    pub was_full: bool,
+    /// What all spaces hold now, holes left out.
+    pub filled: usize,
+    /// What they held after the collection before.
+    pub filled_before: usize,
+    /// What the last collection of everything left.
+    pub filled_at_full: usize,
+    /// What was allocated between the collection before and this one.
+    pub allocated: usize,
+    /// What new objects may take now: in free blocks and in holes.
+    pub left: usize,
+    /// How much was to be allocated between two collections.
+    pub young: usize,
+    /// The least of that which makes sense.
+    pub least_young: usize,
+    /// Whether that changes as the program needs.
+    pub adapts: bool,
+    /// How many collections of new objects in a row gave little back, this one left out.
+    pub poor: u32,
+    /// Up to what all spaces were to be filled before everything is collected.
+    pub target: usize,
+    /// The share that collections of new objects took lately.
+    pub young_share: usize,
+    /// The share that collections of everything took lately.
+    pub full_share: usize,
+}
+
+/// What is decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// The next collection is of everything.
+    pub full: bool,
+    /// Why, or why not.
+    pub reason: &'static str,
+    /// How many bytes are to be allocated between two collections.
+    pub young: usize,
+    /// How many until the next one: fewer where there is no room for as many.
+    pub most: usize,
+    /// Up to what all spaces are to be filled before everything is collected.
+    pub target: usize,
+    /// How many collections of new objects in a row gave little back.
+    pub poor: u32,
+}
+
+/// A collection gives little back if that is less than one part in so many of what was allocated.
+const LITTLE: usize = 8;
+/// So many of them in a row.
+const POOR: u32 = 2;
+/// With a smaller share of the time collections come more often than they need to.
+const SHORT: usize = 5;
+
+/// Decides when the next collection comes, and whether it is of everything.
+pub fn decide(found: &Measurements) -> Decision {
+    let young = wanted(found);
+    let target = target(found, young);
+    let kept = found.filled.saturating_sub(found.filled_before);
+    let given_back = found.allocated.saturating_sub(kept);
+    let is_poor = !found.was_full && given_back < found.allocated / LITTLE;
+    let poor = if is_poor { found.poor + 1 } else { 0 };
+    let grown = found.filled.saturating_sub(found.filled_at_full);
+    let much = (found.filled_at_full / 2).max(2 * young);
+    let (full, reason) = if found.was_full {
+        (false, "everything was collected")
+    } else if found.filled > target {
+        (
+            true,
+            "what is not free has grown since everything was collected",
+        )
+    } else if found.left < young / 4 {
+        (true, "new objects have little room")
+    } else if poor >= POOR && grown > much {
+        (true, "collections of new objects free little")
+    } else {
+        (false, "new objects have room")
+    };
+    Decision {
+        full,
+        reason,
+        young,
+        most: young.min(found.left),
+        target,
+        poor,
+    }
+}
+
+/// How much is to be allocated between two collections: more where they take much of the time, and slowly less where they
+/// take next to none.
+fn wanted(found: &Measurements) -> usize {
+    if !found.adapts {
+        return found.young;
+    }
+    let most = (found.limit / 2).max(found.least_young);
+    let young = match found.young_share {
+        share if found.was_full || share <= GOAL && share >= SHORT => found.young,
+        share if share > GOAL => found.young.saturating_mul(2),
+        _ => found.young - found.young / 8,
+    };
+    young.clamp(found.least_young, most)
+}
+
+fn target(found: &Measurements, young: usize) -> usize {
+    let most = found.limit.saturating_sub(young / 4);
+    if !found.was_full {
+        return found.target.min(most);
+    }
+    let more = match found.full_share > GOAL {
+        true => found.target.saturating_mul(2),
+        false => 0,
+    };
+    found
+        .filled
+        .saturating_mul(2)
+        .max(SMALL)
+        .max(more)
+        .min(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: usize = 1 << 20;
+
+    fn found() -> Measurements {
+        Measurements {
+            limit: 1000 * MB,
+            was_full: false,
+            filled: 202 * MB,
+            filled_before: 200 * MB,
+            filled_at_full: 200 * MB,
+            allocated: 64 * MB,
+            left: 700 * MB,
+            young: 64 * MB,
+            least_young: 8 * MB,
+            adapts: true,
+            poor: 0,
+            target: 400 * MB,
+            young_share: 20,
+            full_share: 20,
+        }
+    }
+
+    fn of(change: impl FnOnce(&mut Measurements)) -> Decision {
+        let mut found = found();
+        change(&mut found);
+        decide(&found)
+    }
+
+    #[test]
+    fn what_is_new_alone_is_collected_while_that_gives_room() {
+        let decision = of(|_| ());
+        assert!(!decision.full && decision.poor == 0);
+        assert_eq!((decision.young, decision.most), (64 * MB, 64 * MB));
+        assert_eq!(decision.target, 400 * MB);
+    }
+
+    #[test]
+    fn everything_is_collected_when_the_heap_has_grown_to_twice_what_lived() {
+        assert!(!of(|found| found.filled = 400 * MB).full);
+        let decision = of(|found| found.filled = 400 * MB + 1);
+        assert!(decision.full && decision.reason.contains("grown"));
+        let of_full = |filled, share| {
+            of(|found| {
+                (found.was_full, found.filled, found.full_share) = (true, filled, share);
+            })
+        };
+        assert!(!of_full(900 * MB, 20).full);
+        assert_eq!(of_full(150 * MB, 20).target, 300 * MB);
+        assert_eq!(of_full(150 * MB, 101).target, 800 * MB);
+        assert_eq!(of_full(10 * MB, 20).target, SMALL);
+        assert_eq!(of_full(600 * MB, 20).target, 984 * MB);
+    }
+
+    #[test]
+    fn everything_is_collected_when_new_objects_have_little_room() {
+        let decision = of(|found| found.left = 16 * MB);
+        assert!(!decision.full && decision.most == 16 * MB);
+        let decision = of(|found| found.left = 16 * MB - 1);
+        assert!(decision.full && decision.reason.contains("little room"));
+        let decision = of(|found| (found.left, found.was_full) = (0, true));
+        assert!(!decision.full && decision.most == 0);
+    }
+
+    #[test]
+    fn everything_is_collected_when_two_collections_gave_little_back_while_the_heap_grew() {
+        // 8 of 64 MB came back.
+        let poor = |before: u32, filled: usize, back: usize| {
+            of(|found| {
+                found.poor = before;
+                found.filled = filled;
+                found.filled_before = filled - (64 * MB - back);
+            })
+        };
+        assert_eq!(poor(1, 350 * MB, 8 * MB).poor, 0);
+        assert_eq!(poor(0, 350 * MB, 8 * MB - 1).poor, 1);
+        assert!(!poor(0, 350 * MB, 0).full);
+        let decision = poor(1, 350 * MB, 0);
+        assert!(decision.full && decision.poor == 2);
+        assert!(decision.reason.contains("free little"));
+        // Twice what is allocated between collections is no growth yet, and half of what lived is none.
+        assert!(!poor(1, 328 * MB, 0).full);
+        assert!(poor(1, 328 * MB + 1, 0).full);
+        assert!(
+            !of(|found| (found.poor, found.filled, found.filled_before) = (5, 390 * MB, 330 * MB))
+                .reason
+                .contains("grown")
+        );
+        let decision = of(|found| (found.was_full, found.poor, found.allocated) = (true, 5, 0));
+        assert_eq!(decision.poor, 0);
+    }
+
+    #[test]
+    fn collections_come_less_often_where_they_take_much_and_more_often_where_they_take_nothing() {
+        let young = |share| of(|found| found.young_share = share).young;
+        assert_eq!(
+            [4, 5, 100, 101].map(young),
+            [56 * MB, 64 * MB, 64 * MB, 128 * MB]
+        );
+        let fixed = of(|found| (found.young_share, found.adapts) = (500, false));
+        assert_eq!(fixed.young, 64 * MB);
+        let most = of(|found| (found.young_share, found.young) = (500, 400 * MB));
+        assert_eq!(most.young, 500 * MB);
+        let least = of(|found| (found.young_share, found.young) = (0, 8 * MB));
+        assert_eq!(least.young, 8 * MB);
+        let full = of(|found| (found.young_share, found.was_full) = (500, true));
+        assert_eq!(full.young, 64 * MB);
+    }
+}

@@ -1,0 +1,80 @@
+//! After a collection: how much is allocated in place until the next one, and whether that is of everything.
+
+use gleaner_base::contexts::WorldStopped;
+use gleaner_base::events::Phase;
+use gleaner_base::sync::Ordering;
+use gleaner_mem::slot::SlotFormat;
+use gleaner_spaces::precise::tenured::BLOCK_BYTES;
+
+use super::InPlace;
+use crate::scavenge::decide::in_place::{self, Measurements};
+use crate::scavenge::resize::Collection;
+use crate::scavenge::state::NEVER;
+use crate::scavenge::{Scavenge, State};
+use crate::shared::record::Record;
+
+/// What is remembered from one collection to the next.
+#[derive(Clone, Copy, Default, Debug)]
+pub(in crate::scavenge) struct Growth {
+    /// What all spaces held, holes left out.
+    filled: usize,
+    /// How many collections of new objects in a row gave little back.
+    poor: u32,
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Measures, decides, and does it.
+    pub(in crate::scavenge) fn decide_in_place(
+        &self,
+        pieces: &InPlace,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        record: &mut Record,
+        collection: &Collection,
+    ) {
+        let limit = self.limit();
+        self.old_limit.store(limit, Ordering::Relaxed);
+        self.make_resident_room(&mut world.allocator(), 0);
+        self.set_old_end(&mut world.allocator());
+        let lately = &mut state.lately;
+        let filled = self.old_used() - self.old_holes();
+        let decision = in_place::decide(&Measurements {
+            limit,
+            was_full: collection.was_full,
+            filled,
+            filled_before: state.growth.filled,
+            filled_at_full: state.last_full.filled,
+            allocated: collection.allocated,
+            left: self.old_space_room() + self.old.holes(),
+            young: lately.young,
+            least_young: self.least_young_at(limit),
+            adapts: self.config.options.resize && collection.for_room,
+            poor: state.growth.poor,
+            target: lately.old_target,
+            young_share: lately.scavenge_share,
+            full_share: lately.full_share,
+        });
+        lately.young = decision.young;
+        lately.old_target = decision.target;
+        state.growth = Growth {
+            filled,
+            poor: decision.poor,
+        };
+        let most = decision.most.max(BLOCK_BYTES);
+        pieces.begin(most);
+        self.young_large_limit.store(most, Ordering::Relaxed);
+        record.step(Phase::Resize, |event| {
+            event.bytes = most as u64;
+            event.reason = decision.reason;
+        });
+        if collection.was_full {
+            self.set_pinned_due(decision.target.saturating_sub(filled));
+        }
+        if state.wants_full.is_none() {
+            state.wants_full = match state.scavenging {
+                true => decision.full.then_some(decision.reason),
+                false => Some(NEVER),
+            };
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Marking what is new, in parallel: from roots and dirty cards.
+//!
+//! A worker that reaches a new object sets its start bit by fetch-or, and marks its lines (I4). What is old has its start
+//! bit already, and is not touched. Large objects are marked where they are, and their generation is settled when all is
+//! traced. Nothing moves, so no slot changes but weak ones.
+//!
+//! # Invariants
+//! - A slot is visited by one worker; but that of a new object may also be found on a dirty card that an old object shares with
+//!   it. Both then mark the same.
+
+use gleaner_base::contexts::WorldStopped;
+use gleaner_base::options::Prefetch;
+use gleaner_base::sync::Ordering;
+use gleaner_mem::Address;
+use gleaner_mem::header;
+use gleaner_mem::object_bits::ObjectBits;
+use gleaner_mem::root::Root;
+use gleaner_mem::slot::{SlotFormat, Wide};
+use gleaner_spaces::precise::mark_region::MarkRegion;
+use gleaner_spaces::precise::tenured::BLOCK_BYTES;
+
+use crate::scavenge::handles::TASK_HANDLES;
+use crate::scavenge::roots::{Task, Tasks};
+use crate::scavenge::trace::{Item, Trace, WorkerState, scan_item};
+use crate::scavenge::waiting::{Keys, Nothing, Watch};
+use crate::scavenge::weak::heap_trace::HeapTrace;
+use crate::scavenge::weak::objects;
+use crate::scavenge::weak::{Liveness, Process};
+use crate::scavenge::{Scavenge, State};
+
+/// Marks all new objects that can be reached.
+struct MarkingNew<'a, F: SlotFormat, W> {
+    heap: &'a Scavenge<F>,
+    bits: &'a ObjectBits,
+    lines: &'a MarkRegion,
+    /// The old space, as (start, bytes): above are large objects.
+    old: (Address, usize),
+    tasks: Tasks<'a>,
+    /// Whether objects wait until the cache has them.
+    edges: bool,
+    /// What looks at each object that is marked.
+    watch: W,
+}
+
+impl<F: SlotFormat, W: Watch> MarkingNew<'_, F, W> {
+    /// Whether an object lies in the old space.
+    #[inline(always)]
+    fn is_inside(&self, object: Address) -> bool {
+        object.offset_from(self.old.0) < self.old.1
+    }
+
+    /// Makes an object live.
+    #[inline(always)]
+    fn reach(&self, local: &mut WorkerState, object: Address) {
+        if self.is_inside(object) {
+            if self.bits.mark(object) {
+                self.won(local, object);
+            }
+        } else if object > self.old.0 {
+            self.reach_large(local, object);
+        }
+    }
+
+    /// This worker has marked a new object of the old space.
+    #[inline(always)]
+    fn won(&self, local: &mut WorkerState, object: Address) {
+        // SAFETY: references lead to objects, and nothing moves.
+        let (header, bytes) = unsafe {
+            let header = header::load(object, Ordering::Relaxed);
+            (header, self.heap.model.size(header, object))
+        };
+        self.lines.mark_new(object, bytes);
+        local.promoted += bytes;
+        local.objects += 1;
+        let item = Item::object(object, self.heap.model.base);
+        if header.is_spine() {
+            local.grey_spine(item);
+        } else {
+            local.grey(item);
+        }
+        self.watch.won(local, object);
+    }
+
+    fn reach_large(&self, local: &mut WorkerState, object: Address) {
+        if self.heap.large.is_young(object) && self.bits.mark(object) {
+            local.objects += 1;
+            local.grey(Item::object(object, self.heap.model.base));
+            self.watch.won(local, object);
+        }
+    }
+
+    #[inline(always)]
+    fn edge(&self, local: &mut WorkerState, object: Address) {
+        if !self.edges || !local.is_busy() || !self.is_inside(object) {
+            return self.reach(local, object);
+        }
+        object.prefetch();
+        self.bits.prefetch(object);
+        if let Some(waited) = local.edges.exchange(object.word()) {
+            self.reach(local, Address::new(waited));
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, local: &mut WorkerState, slot: Address) {
+        // SAFETY: a slot of an object that this worker scans.
+        if let Some(object) = unsafe { F::load(slot, self.heap.model.base) }.as_object() {
+            self.edge(local, object);
+        }
+    }
+
+    fn root(&self, local: &mut WorkerState, root: Root<'_>) {
+        match root {
+            Root::Value(slot) => self.root_slot::<Wide>(local, slot),
+            Root::Slot(slot) => self.root_slot::<F>(local, slot),
+            Root::Derived(base, derived) => {
+                self.root_slot::<Wide>(local, base);
+                self.heap.check_derived(base, derived);
+            }
+        }
+    }
+
+    fn root_slot<S: SlotFormat>(&self, local: &mut WorkerState, slot: Address) {
+        // SAFETY: the root slot has this format, and its owner does not run.
+        if let Some(object) = unsafe { S::load(slot, self.heap.model.base) }.as_object() {
+            self.reach(local, object);
+        }
+    }
+
+    /// A dirty card: the old objects that begin in it, and the one before, which may reach into it.
+    fn card(&self, local: &mut WorkerState, low: Address, high: Address) {
+        let heap = self.heap;
+        let start = match self.is_inside(low) {
+            false => heap.pinned.region.start(),
+            true if self.lines.are_new(low, high) => return,
+            true => self.old.0,
+        };
+        // No object of these spaces is larger than a block.
+        let nearest = low.word().saturating_sub(BLOCK_BYTES);
+        let before = self
+            .bits
+            .start_before(low, start.max(Address::new(nearest)));
+        let here = self.bits.starts(self.bits.word_of(low));
+        for object in before.into_iter().chain(here) {
+            // SAFETY: start bits are those of objects that are complete.
+            unsafe { self.scan_between(local, object, low, high) };
+        }
+    }
+
+    /// A dirty card, and an object that may have slots there.
+    ///
+    /// # Safety
+    /// An object of this heap lies there.
+    unsafe fn scan_between(
+        &self,
+        local: &mut WorkerState,
+        object: Address,
+        low: Address,
+        high: Address,
+    ) {
+        local.looked += 1;
+        let visit = |local: &mut WorkerState, slot| self.slot(local, slot);
+        // SAFETY: an object of this heap, as asked, whose header is normal.
+        let elements = unsafe {
+            let header = header::load(object, Ordering::Relaxed);
+            let model = &self.heap.model;
+            model.scan_between(header, object, low, high, |slot| visit(local, slot))
+        };
+        if let Some(elements) = elements {
+            objects::discover(self, local, object, elements, self.watch.waiting(), visit);
+        }
+    }
+}
+
+impl<F: SlotFormat, W: Watch> Liveness for MarkingNew<'_, F, W> {
+    fn place(&self, object: Address) -> Option<Address> {
+        let may_be_new =
+            self.is_inside(object) || object > self.old.0 && self.heap.large.is_young(object);
+        (!may_be_new || self.bits.is_marked(object)).then_some(object)
+    }
+
+    fn keep(&self, local: &mut WorkerState, object: Address) -> Address {
+        self.reach(local, object);
+        object
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+impl<F: SlotFormat, W: Watch> HeapTrace for MarkingNew<'_, F, W> {
+    type Format = F;
+
+    fn heap(&self) -> &Scavenge<F> {
+        self.heap
+    }
+
+    /// All that lives is old afterwards.
+    fn needs_cards(&self, _: Address) -> bool {
+        false
+    }
+}
+
+impl<F: SlotFormat, W: Watch> Trace for MarkingNew<'_, F, W> {
+    fn task(&self, local: &mut WorkerState, task: usize) {
+        let heap = self.heap;
+        match self.tasks.get(task) {
+            Task::Strip(low, high) => heap
+                .cards
+                .take_dirty(low, high, |low, high| self.card(local, low, high)),
+            Task::Large(strip) => {
+                // SAFETY: the strips were cut for this phase.
+                let (object, low, high) = unsafe { heap.large.strip(strip) };
+                heap.cards.take_dirty(low, high, |low, high| {
+                    // SAFETY: an old large object.
+                    unsafe { self.scan_between(local, object, low, high) };
+                });
+            }
+            Task::Arraylets(strip) => {
+                heap.take_dirty_slots(strip, |slot| self.slot(local, slot));
+            }
+            Task::Handles(numbers) => {
+                let chunk = numbers.start as usize / TASK_HANDLES;
+                if heap.handles.is_young(chunk) {
+                    heap.visit_roots(Task::Handles(numbers), |root| self.root(local, root));
+                    heap.handles.set_young(chunk, false);
+                }
+            }
+            Task::Finalizers(positions) => positions.for_each(|position| {
+                let table = &heap.weak.finalizers;
+                table.visit_strong(position, true, |slot| self.root_slot::<Wide>(local, slot));
+            }),
+            other => heap.visit_roots(other, |root| self.root(local, root)),
+        }
+    }
+
+    #[inline]
+    fn item(&self, local: &mut WorkerState, item: Item) {
+        let (object, chunk) = item.get(self.heap.model.base);
+        // SAFETY: a marked object, scanned by this worker alone.
+        unsafe {
+            let header = header::load(object, Ordering::Relaxed);
+            let visit = |local: &mut WorkerState, slot| self.slot(local, slot);
+            if header.is_spine() {
+                let place = (object, chunk);
+                return self
+                    .heap
+                    .scan_spine(header, item, place, true, local, visit);
+            }
+            let model = &self.heap.model;
+            if let Some(elements) = scan_item(model, header, item, object, chunk, local, visit) {
+                objects::discover(self, local, object, elements, self.watch.waiting(), visit);
+            }
+        }
+    }
+
+    fn settle(&self, local: &mut WorkerState) {
+        loop {
+            while let Some(object) = local.edges.take() {
+                self.reach(local, Address::new(object));
+            }
+            let keep = |local: &mut WorkerState, value| self.reach(local, value);
+            if !self.watch.found(local, keep) {
+                return;
+            }
+        }
+    }
+}
+
+impl<F: SlotFormat> Scavenge<F> {
+    /// Marks the new objects that live, and settles what is beside the old space: all that lives is old from now on.
+    pub(super) fn mark_new(
+        &self,
+        state: &mut State,
+        world: &mut WorldStopped<'_>,
+        lines: &MarkRegion,
+    ) {
+        self.begin_arraylets(world);
+        let start = self.old.region.start();
+        let marking = MarkingNew {
+            heap: self,
+            bits: self.bits(),
+            lines,
+            old: (start, self.nursery.start().offset_from(start)),
+            tasks: Tasks::with_strips(self, &state.mutators, world, &self.old_regions())
+                .of_young_finalizers(self),
+            edges: self.config.options.prefetch == Prefetch::Edges,
+            watch: Nothing,
+        };
+        let tasks = marking.tasks.count();
+        state
+            .engine
+            .run(self.crew, state.crew_sizes.workers, tasks, &marking);
+        let waiting = state
+            .waiting
+            .begin(self.weak.most_waiting(&mut state.engine));
+        let marking = MarkingNew {
+            heap: self,
+            bits: marking.bits,
+            lines,
+            old: marking.old,
+            tasks: marking.tasks,
+            edges: marking.edges,
+            watch: Keys(waiting),
+        };
+        self.weak.process(&mut Process {
+            engine: &mut state.engine,
+            crew: self.crew,
+            workers: state.crew_sizes.workers,
+            trace: &marking,
+            waiting,
+            looked: 0,
+        });
+        for local in state.engine.worker_states() {
+            state.totals.ephemeron_looks += core::mem::take(&mut local.weak.looks);
+            state.totals.weak_looks += core::mem::take(&mut local.weak.weak_looks);
+            state.totals.arrays.compressed += core::mem::take(&mut local.compressed);
+            state.totals.remembered_looks += core::mem::take(&mut local.looked);
+        }
+        self.settle_young_large(world, 0);
+        self.settle_young_arraylets(world);
+    }
+}
