@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use gleaner::raw::{Fresh, NewObject, Shape, Value};
-use gleaner::{Builder, Finalizing, Mutator, OldPolicy, Phase, Structure};
+use gleaner::{Builder, Finalizing, Mutator, NurseryPolicy, OldPolicy, Phase, Structure};
 use gleaner_base::faults::{self, FaultPoint};
 use programs::{Program, Types};
 use setups::{SETUPS, Setup, checked_under};
@@ -200,8 +200,14 @@ fn an_evacuation_that_finds_no_block_leaves_what_it_has_not_copied() {
     let by_lines = SETUPS
         .iter()
         .filter(|setup| setup.1 == OldPolicy::MarkRegion);
-    for (&setup, visit) in by_lines.flat_map(|setup| [1, 2, 5, 0].map(|visit| (setup, visit))) {
-        let heap = builder(setup).build().unwrap();
+    let visits = [1, 2, 5, 0].into_iter();
+    let cases = visits.flat_map(|visit| {
+        [NurseryPolicy::Copying, NurseryPolicy::InPlace].map(|nursery| (visit, nursery))
+    });
+    for (&setup, (visit, nursery)) in
+        by_lines.flat_map(|setup| cases.clone().map(move |case| (setup, case)))
+    {
+        let heap = builder(setup).nursery(nursery).build().unwrap();
         let evacuated = Arc::new([const { AtomicUsize::new(0) }; 2]);
         let heard = evacuated.clone();
         heap.add_listener(move |event| match event.phase {

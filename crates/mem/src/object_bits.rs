@@ -3,7 +3,8 @@
 //! Two bitmaps of the same span, in words of 64 bits that lie in pairs, since marking an object sets bits of both: a
 //! pair is about 512 bytes, as a card is. In the old space the start bits say at any time which objects there are:
 //! marking makes them anew from what lives, promotion adds to them. So a dead object is forgotten by its mark,
-//! memory between objects needs no filler, and the objects of a card are found without touching the others. The live
+//! memory between objects needs no filler, and the objects of a card are found without touching the others. Where new
+//! objects lie in the old space, too, those have no start bit until they are marked: so the bits say what is old. The live
 //! bits count what lies before an address in its word (compare Kermany and Petrank, PLDI 2006) and show where the holes
 //! are.
 //!
@@ -15,11 +16,12 @@
 //!   does not count. Live bits of a space with lines are not set.
 //! - A worker that scavenges sets the start of what it promotes into its own block, and the live bits of what it filled
 //!   of an overflow block. It also sets the start of a young large object that it reaches.
+//! - A worker that marks new objects alone sets their starts in the table of objects.
 //! - A worker that slides takes the starts of its segment, and sets them where the objects are then.
 //! - A mutator that allocates a small pinned object sets its start, and live bits as above, under the lock for
 //!   allocation beside the TLABs.
 //! - The collecting thread, between phases, clears ranges and large objects, exchanges the tables, and sets and clears
-//!   starts of the nursery to verify.
+//!   starts of young objects to verify: in the nursery, or, of new objects in the old space, in the table of marks.
 //!
 //! # Invariants
 //! - Workers that mark compete for a start bit by fetch-or (I4: the one that set it marks the granules).

@@ -7,8 +7,8 @@ use std::thread;
 
 use crate::setups::FORMATS;
 use gleaner::{
-    Builder, Elements, Generations, Heap, Local, NurseryPolicy, OldPolicy, Phase, References,
-    Scope, Structure, Type,
+    Builder, Elements, Finalizing, Generations, Heap, Local, NurseryPolicy, OldPolicy, Phase,
+    References, Scope, Structure, Type,
 };
 
 const MB: usize = 1 << 20;
@@ -105,9 +105,9 @@ fn old_objects_on_clean_cards_are_not_looked_at() {
                 scope.collect(false);
                 let last = heap.totals();
                 assert_eq!(marked.load(Ordering::Relaxed), STORED as u64);
-                // An object of 64 bytes shares its card with seven others, and one reaches into it.
+                // At most ten objects of 56 bytes and more begin on a card, and one reaches into it.
                 let looks = (last.remembered_looks - after.remembered_looks) as usize;
-                assert!((STORED..=10 * STORED).contains(&looks), "{looks}");
+                assert!((STORED..=11 * STORED).contains(&looks), "{looks}");
                 for number in 0..STORED {
                     scope.nested(|scope| {
                         let old = scope.get(table, number * (OLD / STORED));
@@ -182,9 +182,14 @@ fn everything_is_collected_when_the_heap_has_grown() {
     assert!(totals.full_collections >= 1, "{totals:?}");
     assert!(totals.scavenges > 4 * totals.full_collections, "{totals:?}");
     let reasons = reasons.lock().unwrap();
-    let at = |text: &str| reasons.iter().position(|reason| *reason == text);
-    let little = at("new objects have little room").expect("a reason");
-    assert!(little < at("everything").unwrap(), "{reasons:?}");
+    let first = reasons.iter().position(|reason| *reason == "everything");
+    let why = reasons[first.expect("an evacuation") - 1];
+    let known = [
+        "new objects have little room",
+        "what is not free has grown since everything was collected",
+        "collections of new objects free little",
+    ];
+    assert!(known.contains(&why), "{reasons:?}");
 }
 
 /// Threads that allocate at the same time share blocks with holes, free blocks, and what is beside them.
@@ -301,6 +306,163 @@ fn walks_find_new_objects_and_old_ones() {
     });
 }
 
+/// Weak references, ephemerons and finalizers of new objects, and of old ones that die with everything.
+#[test]
+fn what_is_weak_follows_what_lives_in_place() {
+    const COUNT: usize = 600;
+    for references in FORMATS {
+        for workers in [1, 3] {
+            let heap = builder(references, workers)
+                .verify(true)
+                .poison(true)
+                .build()
+                .unwrap();
+            let node = heap.structure(NODE).unwrap();
+            let weak = heap.weak_array().unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let kept = nodes(scope, &heap, node, (0, COUNT));
+                let watched = scope.allocate_weak_array(weak, 2 * COUNT as u32).unwrap();
+                let mut pairs = Vec::new();
+                let finalizing = Finalizing {
+                    order: 0,
+                    revives: false,
+                };
+                for number in 0..COUNT {
+                    scope.nested(|scope| {
+                        let one = scope.get(kept, number);
+                        let dead = scope.allocate(node).unwrap();
+                        scope.set(watched, number, one).unwrap();
+                        scope.set(watched, COUNT + number, dead).unwrap();
+                        let value = scope.allocate(node).unwrap();
+                        scope.write_u64(value, 1, number as u64).unwrap();
+                        let key = if number % 2 == 0 { one } else { dead };
+                        pairs.push(scope.ephemeron(key, value).unwrap());
+                        scope.finalizer(key, value, finalizing).unwrap();
+                    });
+                }
+                let look = |scope: &mut Scope<'_>, lives: &dyn Fn(usize) -> bool| {
+                    for number in 0..2 * COUNT {
+                        scope.nested(|scope| {
+                            let one = scope.get(watched, number);
+                            assert_eq!(scope.is_null(one), !lives(number), "{number}");
+                        });
+                    }
+                    for (number, pair) in pairs.iter().enumerate() {
+                        scope.nested(|scope| {
+                            let (key, value) = (scope.key(pair), scope.value_of(pair));
+                            let is_dead = number % 2 != 0 || !lives(number);
+                            assert_eq!(scope.is_null(key), is_dead, "{number}");
+                            assert_eq!(scope.is_null(value), is_dead, "{number}");
+                            if !is_dead {
+                                assert_eq!(scope.read_u64(value, 1), number as u64);
+                            }
+                        });
+                    }
+                };
+                scope.collect(false);
+                look(scope, &|number| number < COUNT);
+                assert_eq!(heap.ready_finalizers(), COUNT / 2);
+                // Old objects live on until everything is collected.
+                let nothing = scope.null();
+                (0..COUNT).for_each(|number| scope.set(kept, number, nothing).unwrap());
+                scope.collect(false);
+                look(scope, &|number| number < COUNT);
+                scope.collect(true);
+                look(scope, &|_| false);
+                assert_eq!(heap.ready_finalizers(), COUNT);
+            });
+        }
+    }
+}
+
+/// Spines are new objects as others are; their arraylets lie beside, and become old with them.
+#[test]
+fn arrays_in_pieces_become_old_in_place() {
+    const LENGTH: usize = 4000;
+    for arrays in ["zray", "naive-b"] {
+        for references in FORMATS {
+            let heap = builder(references, 2)
+                .options(&format!("arrays={arrays}"))
+                .unwrap()
+                .verify(true)
+                .poison(true)
+                .build()
+                .unwrap();
+            let node = heap.structure(NODE).unwrap();
+            let slots = heap.reference_array().unwrap();
+            let numbers = heap.array(Elements::Doubles).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let old = scope.allocate_references(slots, LENGTH as u32).unwrap();
+                for round in 0..12 {
+                    let array = scope.allocate_array(numbers, LENGTH as u32).unwrap();
+                    for number in (round..LENGTH).step_by(12) {
+                        scope.nested(|scope| {
+                            let new = scope.allocate(node).unwrap();
+                            scope.write_u64(new, 0, number as u64).unwrap();
+                            scope.set(old, number, new).unwrap();
+                            scope.write_u64(array, number, number as u64).unwrap();
+                        });
+                    }
+                    scope.collect(round == 7);
+                    for number in 0..LENGTH {
+                        scope.nested(|scope| {
+                            let one = scope.get(old, number);
+                            let is_set = number % 12 <= round;
+                            assert_eq!(scope.is_null(one), !is_set);
+                            assert!(!is_set || scope.read_u64(one, 0) == number as u64);
+                            let expected = if number % 12 == round { number } else { 0 };
+                            assert_eq!(scope.read_u64(array, number), expected as u64);
+                        });
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// A heap in which every second line keeps an object is slid together, once: then there is room for long.
+#[test]
+fn what_is_free_in_pieces_is_slid_together() {
+    const COUNT: usize = 240_000;
+    let heap = builder(References::Wide, 2)
+        .limit(19 * MB)
+        .verify(true)
+        .build()
+        .unwrap();
+    let slid = Arc::<AtomicU64>::default();
+    let heard = slid.clone();
+    heap.add_listener(move |event| {
+        heard.fetch_add(u64::from(event.phase == Phase::Slide), Ordering::Relaxed);
+    });
+    let node = heap.structure(NODE).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        let table = nodes(scope, &heap, node, (0, COUNT));
+        // One of four stays. It marks a line, and the next one counts as in use: so all are.
+        let nothing = scope.null();
+        for number in (0..COUNT).filter(|number| number % 4 != 0) {
+            scope.set(table, number, nothing).unwrap();
+        }
+        slid.store(0, Ordering::Relaxed);
+        let before = heap.totals().scavenges;
+        for round in 0..300 {
+            scope.nested(|scope| {
+                nodes(scope, &heap, node, (round, 2000));
+            });
+        }
+        assert!(heap.totals().scavenges > before + 10);
+        assert_eq!(slid.load(Ordering::Relaxed), 1, "{:?}", heap.totals());
+        for number in (0..COUNT).step_by(4) {
+            scope.nested(|scope| {
+                let one = scope.get(table, number);
+                assert_eq!(scope.read_u64(one, 0), number as u64);
+            });
+        }
+    });
+}
+
 #[test]
 fn what_does_not_go_with_it_is_refused_with_a_remedy() {
     let error = |options: &str| {
@@ -348,4 +510,52 @@ fn what_does_not_go_with_it_is_refused_with_a_remedy() {
     let list = "nursery=in-place,old=mark-region,plan=naps,pages=first-touch";
     let builder = Heap::builder().ignore_environment();
     assert!(builder.options(list).unwrap().build().is_ok());
+}
+
+/// Small objects, larger ones and those with pages of their own fill a heap together until nothing more fits. None of them
+/// takes what another one has, and the verifier finds no more than the limit in use.
+#[test]
+fn a_heap_is_full_within_its_limit_and_empty_again() {
+    for references in FORMATS {
+        let heap = builder(references, 2)
+            .limit(8 * MB)
+            .verify(true)
+            .poison(true)
+            .build()
+            .unwrap();
+        let node = heap.structure(NODE).unwrap();
+        let slots = heap.reference_array().unwrap();
+        let bytes = heap.array(Elements::Bytes).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            for round in 0..3 {
+                let kept = scope.allocate_references(slots, 200_000).unwrap();
+                let (mut next, mut full) = (0, 0);
+                // Each kind in turn until none of the three fits: the small ones last.
+                while full < 3 {
+                    let kind = next % 3;
+                    let is_full = scope.nested(|scope| {
+                        let one = match kind {
+                            0 => scope.allocate(node),
+                            1 => scope.allocate_array(bytes, 5000),
+                            _ => scope.allocate_array(bytes, 60_000),
+                        };
+                        match one {
+                            Ok(one) => scope.set(kept, next, one).unwrap(),
+                            Err(_) => return true,
+                        }
+                        false
+                    });
+                    full = if is_full { full + 1 } else { 0 };
+                    next += 1;
+                    assert!(heap.used() <= heap.limit(), "{round}");
+                }
+                assert!(heap.used() > 7 * MB, "{}", heap.used());
+                let nothing = scope.null();
+                scope.assign(kept, nothing);
+            }
+            scope.collect(true);
+            assert!(heap.used() < MB, "{}", heap.used());
+        });
+    }
 }

@@ -3,7 +3,8 @@
 use crate::programs::{Program, Types};
 use crate::random::at_length;
 use gleaner::{
-    Builder, Crew, Generations, Heap, OldPolicy, Parking, References, TaskQueue, TraceOrder,
+    Builder, Crew, Generations, Heap, NurseryPolicy, OldPolicy, Parking, References, TaskQueue,
+    TraceOrder,
 };
 
 fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
@@ -18,16 +19,42 @@ fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
 /// Both slot formats with each old generation, and each trace order with one of them, `hierarchical` with each
 /// somewhere; both ways of parking with both task queues.
 /// Sizes are fixed or not. At last, heaps that never collect the young generation by itself.
-fn policies() -> [Builder; 8] {
-    let [a, b, c, d, e, f] = generational();
-    let [never, never_by_lines] = [&a, &e].map(|of| {
+fn policies() -> [Builder; 11] {
+    let [a, b, c, d, e, f] = copying();
+    let [g, h] = in_place();
+    let [never, never_by_lines, never_in_place] = [&a, &e, &g].map(|of| {
         let of = of.clone().generations(Generations::Never);
         of.resize(true)
     });
-    [a, b, c, d, e, f, never, never_by_lines]
+    [
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        never,
+        never_by_lines,
+        g,
+        h,
+        never_in_place,
+    ]
 }
 
-fn generational() -> [Builder; 6] {
+/// Heaps that collect the young generation by itself.
+fn generational() -> [Builder; 8] {
+    let ([a, b, c, d, e, f], [g, h]) = (copying(), in_place());
+    [a, b, c, d, e, f, g, h]
+}
+
+/// New objects lie in the old space.
+fn in_place() -> [Builder; 2] {
+    let [.., e, f] = copying();
+    [e, f].map(|of| of.nursery(NurseryPolicy::InPlace))
+}
+
+/// New objects have a space of their own.
+fn copying() -> [Builder; 6] {
     use {OldPolicy::*, References::*, TraceOrder::*};
     [
         (Wide, MarkCompact, Hierarchical),
@@ -102,7 +129,8 @@ fn on_any_machine_under_any_page_policy() {
         Pages::Segregated,
     ];
     let zeroing = [Zeroing::HotPath, Zeroing::Concurrent, Zeroing::Bulk];
-    let (kinds, mut number) = (policies(), 0);
+    // Where new objects lie in the old space there is no other that could be cut.
+    let (kinds, mut number) = (copying(), 0);
     for pages in young {
         for machine in [
             "node:1 core:2",

@@ -1,5 +1,5 @@
 //! Allocation off the fast path: a fresh TLAB, an object that never moves, or a collection first (ASPLOS 2013, section
-//! 2.2).
+//! 2.2). Where new objects lie in the old space, [`in_place`](super::in_place) has the TLABs.
 //!
 //! # Invariants
 //! - What is handed out reads as zero (I2), unless the caller promised to write all of it, and nothing polls between

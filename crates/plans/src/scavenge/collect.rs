@@ -245,12 +245,17 @@ impl<F: SlotFormat> Scavenge<F> {
             (Extent::Compact, _) if !keeps => &MarkCompact,
             (_, old) => old::policy(old),
         };
+        let mut slid = matches!(extent, Extent::Compact) && !keeps;
         if !policy.collect(self, state, world, record, why) {
-            match keeps {
-                false => _ = MarkCompact.collect(self, state, world, record, old::NO_HOLES),
-                true => self.leave_young(state, world),
+            match (keeps, self.in_place.is_some()) {
+                (true, _) => self.leave_young(state, world),
+                (false, in_place) => {
+                    let why = if in_place { old::FRAGMENTED } else { old::NO_HOLES };
+                    slid = MarkCompact.collect(self, state, world, record, why);
+                }
             }
         }
+        state.growth.has_slid |= slid;
         state.totals.full_collections += 1;
         let took = clock::monotonic_ns() - started;
         state.last_full.ns = took;

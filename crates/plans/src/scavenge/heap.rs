@@ -87,7 +87,8 @@ pub struct Scavenge<F> {
     pub(super) arraylets: Option<Arraylets>,
     /// Which cards were stored into, for the whole span.
     pub cards: CardTable,
-    /// Where objects of the old and the pinned space begin, and during a collection, more; and what marking sets.
+    /// Where objects of the old and the pinned space begin, new ones left out, and during a collection, more; and what marking
+    /// sets.
     pub tables: BitTables,
     /// Global handles.
     pub handles: Handles,
@@ -314,7 +315,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.addresses().contains(&object.word()) && object.word().is_multiple_of(GRANULE)
     }
 
-    /// Which objects there are: of the old and the pinned space always, after marking of all.
+    /// Which objects there are: of the old and the pinned space always, but for new ones; after marking of all.
     #[inline(always)]
     pub fn bits(&self) -> &ObjectBits {
         self.tables.objects()

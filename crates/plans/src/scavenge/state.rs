@@ -195,7 +195,7 @@ impl State {
             uses: Uses::NONE,
             young_size: YoungSize::new(),
             generations: generations::Memory::new(),
-            growth: Growth::default(),
+            growth: Growth::NEW,
             zeroed: Zeroed::default(),
             zeroed_by_others: Zeroed::default(),
             zeroing_trials: Trials::default(),

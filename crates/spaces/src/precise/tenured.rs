@@ -10,7 +10,7 @@
 //!
 //! # Invariants
 //! - The start bits of the region's objects, and of nothing else, are set; except while a marking or a sliding is under
-//!   way.
+//!   way. New objects, where they lie in the space, have none.
 //! - A block has one owner at most. What is handed out was not live, or lies above everything.
 //! - A slot that refers to a young object lies on a dirty card (I5).
 //!

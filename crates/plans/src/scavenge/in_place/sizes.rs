@@ -14,15 +14,48 @@ use crate::scavenge::{Scavenge, State};
 use crate::shared::record::Record;
 
 /// What is remembered from one collection to the next.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(in crate::scavenge) struct Growth {
     /// What all spaces held, holes left out.
     filled: usize,
     /// How many collections of new objects in a row gave little back.
     poor: u32,
+    /// What sliding everything together would leave to new objects, as far as is known.
+    left_by_sliding: usize,
+    /// Whether this collection has slid everything together.
+    pub(in crate::scavenge) has_slid: bool,
+}
+
+impl Growth {
+    /// Nothing was collected.
+    pub(in crate::scavenge) const NEW: Growth = Growth {
+        filled: 0,
+        poor: 0,
+        left_by_sliding: usize::MAX,
+        has_slid: false,
+    };
 }
 
 impl<F: SlotFormat> Scavenge<F> {
+    /// Bytes that new objects may take now.
+    fn left_in_place(&self) -> usize {
+        self.old_space_room() + self.old.holes()
+    }
+
+    /// Whether everything is to be slid together, behind a collection that left what lives in its place.
+    pub(in crate::scavenge) fn is_fragmented(
+        &self,
+        state: &State,
+        world: &mut WorldStopped<'_>,
+    ) -> bool {
+        if self.in_place.is_none() || !state.evacuates {
+            return false;
+        }
+        self.set_old_end(&mut world.allocator());
+        let left = self.left_in_place();
+        in_place::slides(left, state.lately.young, state.growth.left_by_sliding)
+    }
+
     /// Measures, decides, and does it.
     pub(in crate::scavenge) fn decide_in_place(
         &self,
@@ -45,7 +78,7 @@ impl<F: SlotFormat> Scavenge<F> {
             filled_before: state.growth.filled,
             filled_at_full: state.last_full.filled,
             allocated: collection.allocated,
-            left: self.old_space_room() + self.old.holes(),
+            left: self.left_in_place(),
             young: lately.young,
             least_young: self.least_young_at(limit),
             adapts: self.config.options.resize && collection.for_room,
@@ -56,9 +89,16 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         lately.young = decision.young;
         lately.old_target = decision.target;
+        let before = state.growth;
         state.growth = Growth {
             filled,
             poor: decision.poor,
+            left_by_sliding: match collection.was_full {
+                true if before.has_slid => self.left_in_place().max(BLOCK_BYTES),
+                true => in_place::doubted(before.left_by_sliding),
+                false => before.left_by_sliding,
+            },
+            has_slid: false,
         };
         let most = decision.most.max(BLOCK_BYTES);
         pieces.begin(most);

@@ -318,6 +318,7 @@ impl<F: SlotFormat> Scavenge<F> {
             state.totals.arrays.compressed += core::mem::take(&mut local.compressed);
             state.totals.remembered_looks += core::mem::take(&mut local.looked);
         }
+        // All that lives is old, whatever its age.
         self.settle_young_large(world, 0);
         self.settle_young_arraylets(world);
     }

@@ -84,13 +84,13 @@ impl Lines {
         }
     }
 
-    /// Marks the lines of a new object of `bytes` bytes, which were handed out since the last collection.
+    /// Marks the lines of a new object of `bytes` bytes, which were handed out since the last collection: those of one block.
     #[inline(always)]
     pub fn mark_new(&self, object: Address, bytes: usize) {
         let first = self.marks.index(object);
         let last = self.marks.index(object.add(bytes - 1));
         self.marks.get(first).store(NEW_MARKED, Ordering::Relaxed);
-        if bytes > LINE_BYTES || first / BLOCK_LINES != last / BLOCK_LINES {
+        if bytes > LINE_BYTES {
             for line in first + 1..=last {
                 self.marks.get(line).store(NEW_MARKED, Ordering::Relaxed);
             }

@@ -83,7 +83,7 @@ impl<F: SlotFormat> OldGeneration<F> for MarkRegion {
             let found = heap.measure_blocks(state, lines);
             lines.hold(world, evacuation::headroom(&found));
         }
-        complete
+        complete && !heap.is_fragmented(state, world)
     }
 
     fn slides(&self) -> bool {
