@@ -139,8 +139,27 @@ fn options(rng: &mut Rng, limit: usize, stress: usize, verify: bool) -> String {
             list.push(format!("{name}={}", one_of(rng, values)));
         }
     }
+    if rng.one_in(6) {
+        for (name, values) in IN_PLACE {
+            let before = format!("{name}=");
+            list.retain(|option| !option.starts_with(&before));
+            list.push(format!("{name}={}", one_of(rng, values)));
+        }
+    }
     list.join(",")
 }
+
+/// Options of heaps whose new objects lie in the old space, instead of those that other heaps have.
+const IN_PLACE: &[(&str, &[&str])] = &[
+    ("nursery", &["in-place"]),
+    ("old", &["mark-region"]),
+    ("plan", &["scavenge"]),
+    ("pages", &["first-touch", "interleaved"]),
+    (
+        "zeroing",
+        &["hot-path", "hot-path", "bulk", "non-temporal", "window"],
+    ),
+];
 
 /// How arrays are cut, where they are.
 const ARRAYS: [&str; 5] = ["naive", "naive-a", "naive-b", "zray", "perf-zray"];
@@ -347,7 +366,7 @@ mod tests {
         for name in ARRAYS {
             assert!(seen.contains(&(0, format!("arrays={name}"))), "{name}");
         }
-        for (name, values) in CHOICES.iter().chain(CUT_CHOICES) {
+        for (name, values) in CHOICES.iter().chain(CUT_CHOICES).chain(IN_PLACE) {
             for value in *values {
                 assert!(
                     seen.contains(&(0, format!("{name}={value}"))),

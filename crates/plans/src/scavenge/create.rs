@@ -32,7 +32,7 @@ use super::decide;
 use super::handles::{self, Handles};
 use super::heap::Scavenge;
 use super::heap_roots::HeapRoots;
-use super::in_place::InPlace;
+use super::in_place::state::InPlace;
 use super::locality::{self, Locality};
 use super::memory::counts::ByType;
 use super::memory::external::External;

@@ -34,7 +34,7 @@ use super::checks::quarantine::Quarantine;
 use super::config::{Config, LARGE_BYTES};
 use super::handles::Handles;
 use super::heap_roots::{HeapRoots, RootRange, RootRangeError};
-use super::in_place::InPlace;
+use super::in_place::state::InPlace;
 use super::locality::Locality;
 use super::memory::counts::ByType;
 use super::memory::external::External;

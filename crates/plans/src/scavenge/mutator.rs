@@ -27,7 +27,7 @@ use gleaner_spaces::precise::bump::LocalBuffer;
 
 use super::arrays::ArrayCounts;
 use super::checks::Last;
-use super::in_place::Blocks;
+use super::in_place::state::Blocks;
 use super::stop::collecting::INTERRUPT;
 use super::stop::handshake::{Partner, Post};
 use super::stop::whereabouts::Whereabouts;

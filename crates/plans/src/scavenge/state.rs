@@ -12,7 +12,7 @@ use gleaner_spaces::precise::regions::MOST_NODES;
 use super::arrays::ArrayCounts;
 use super::config::Config;
 use super::crew_sizes::CrewSizes;
-use super::in_place::Growth;
+use super::in_place::state::Growth;
 use super::memory::uses::Uses;
 use super::mutator_list::MutatorList;
 use super::report::Censuses;

@@ -72,7 +72,10 @@ impl<F: SlotFormat> Scavenge<F> {
                 _ => self.walk_from_start(edge, region, visit),
             }
         }
-        self.for_each_new(edge, visit);
+        // Behind a marking what is new has bits, too, or is dead.
+        if edge != Edge::Marked {
+            self.for_each_new(edge, visit);
+        }
         for generation in [Generation::Young, Generation::Old] {
             let end = self.large.start().add(self.large.bytes());
             self.large

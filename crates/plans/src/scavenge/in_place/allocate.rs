@@ -19,7 +19,7 @@ use gleaner_spaces::precise::mark_region::in_place::NewHoles;
 use gleaner_spaces::precise::mark_region::lines::LINE_BYTES;
 use gleaner_spaces::precise::tenured::{BLOCK_BYTES, Holes};
 
-use super::InPlace;
+use super::state::InPlace;
 use crate::scavenge::Scavenge;
 use crate::scavenge::allocate::Fresh;
 use crate::scavenge::decide::zeroing::Mode;

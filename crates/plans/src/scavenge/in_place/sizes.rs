@@ -6,35 +6,12 @@ use gleaner_base::sync::Ordering;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
-use super::InPlace;
+use super::state::{Growth, InPlace};
 use crate::scavenge::decide::in_place::{self, Measurements};
 use crate::scavenge::resize::Collection;
 use crate::scavenge::state::NEVER;
 use crate::scavenge::{Scavenge, State};
 use crate::shared::record::Record;
-
-/// What is remembered from one collection to the next.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::scavenge) struct Growth {
-    /// What all spaces held, holes left out.
-    filled: usize,
-    /// How many collections of new objects in a row gave little back.
-    poor: u32,
-    /// What sliding everything together would leave to new objects, as far as is known.
-    left_by_sliding: usize,
-    /// Whether this collection has slid everything together.
-    pub(in crate::scavenge) has_slid: bool,
-}
-
-impl Growth {
-    /// Nothing was collected.
-    pub(in crate::scavenge) const NEW: Growth = Growth {
-        filled: 0,
-        poor: 0,
-        left_by_sliding: usize::MAX,
-        has_slid: false,
-    };
-}
 
 impl<F: SlotFormat> Scavenge<F> {
     /// Bytes that new objects may take now.

@@ -1,0 +1,114 @@
+//! What is known of new objects in the old space: how much was taken, where a mutator takes pieces, and how the heap grows.
+
+use core::cell::Cell;
+
+use gleaner_base::sync::{AtomicUsize, Ordering};
+use gleaner_mem::Address;
+use gleaner_spaces::precise::bump::LocalBuffer;
+
+/// How much is allocated between two collections. Relaxed: numbers to compare with, no more.
+pub struct InPlace {
+    /// Bytes of the pieces that were taken since the last collection.
+    taken: AtomicUsize,
+    /// How many there may be. Written in stopped worlds.
+    most: AtomicUsize,
+}
+
+impl InPlace {
+    /// Nothing was taken, and `most` bytes may be.
+    pub fn new(most: usize) -> InPlace {
+        InPlace {
+            taken: AtomicUsize::new(0),
+            most: AtomicUsize::new(most),
+        }
+    }
+
+    /// Bytes that were taken since the last collection.
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Whether a collection comes before another piece. Not before the first.
+    pub(super) fn is_due(&self) -> bool {
+        let taken = self.taken();
+        taken > 0 && taken >= self.most.load(Ordering::Relaxed)
+    }
+
+    /// A piece of so many bytes was taken.
+    pub(super) fn note_taken(&self, bytes: usize) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A collection is over: so many bytes may be taken until the next one.
+    pub(super) fn begin(&self, most: usize) {
+        self.taken.store(0, Ordering::Relaxed);
+        self.most.store(most, Ordering::Relaxed);
+    }
+}
+
+/// Where a mutator gets the pieces in which it allocates: its block, and a second one for objects that do not fit into the
+/// hole that it fills.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    /// The rest of the block whose holes are filled one after the other, behind the present one; or an empty range.
+    pub(super) rest: Cell<(Address, Address)>,
+    /// A hole of the second block.
+    pub(super) overflow: LocalBuffer,
+    /// What lies behind it in that block.
+    pub(super) overflow_rest: Cell<(Address, Address)>,
+}
+
+impl Blocks {
+    /// Gives both blocks up, and fills what is left of the hole in the second.
+    ///
+    /// # Safety
+    /// They are the calling thread's, or their owner is stopped.
+    pub unsafe fn retire(&self) {
+        self.rest.take();
+        self.overflow_rest.take();
+        // SAFETY: the hole is the calling thread's, or its owner is stopped, as asked.
+        unsafe { self.overflow.retire() };
+    }
+}
+
+/// What is remembered from one collection to the next.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::scavenge) struct Growth {
+    /// What all spaces held, holes left out.
+    pub(super) filled: usize,
+    /// How many collections of new objects in a row gave little back.
+    pub(super) poor: u32,
+    /// What sliding everything together would leave to new objects, as far as is known.
+    pub(super) left_by_sliding: usize,
+    /// Whether this collection has slid everything together.
+    pub(in crate::scavenge) has_slid: bool,
+}
+
+impl Growth {
+    /// Nothing was collected.
+    pub(in crate::scavenge) const NEW: Growth = Growth {
+        filled: 0,
+        poor: 0,
+        left_by_sliding: usize::MAX,
+        has_slid: false,
+    };
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collection_is_due_when_what_may_be_was_taken_and_never_before_the_first_piece() {
+        let pieces = InPlace::new(1000);
+        assert!(!pieces.is_due());
+        pieces.note_taken(999);
+        assert!(!pieces.is_due());
+        pieces.note_taken(1);
+        assert!(pieces.is_due() && pieces.taken() == 1000);
+        pieces.begin(0);
+        assert!(!pieces.is_due());
+        pieces.note_taken(8);
+        assert!(pieces.is_due());
+    }
+}
