@@ -60,6 +60,11 @@ impl<F: SlotFormat> Scavenge<F> {
             // SAFETY: the piece is the calling mutator's alone.
             unsafe { zero::zero(object, bytes) };
         }
+        if self.config.options.stress > 0 {
+            // The rest of the last line would take others without a call.
+            // SAFETY: the buffer is the calling mutator's.
+            unsafe { mutator.retire_tlab() };
+        }
         Some(object)
     }
 
