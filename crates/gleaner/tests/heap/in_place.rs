@@ -427,7 +427,7 @@ fn arrays_in_pieces_become_old_in_place() {
 fn what_is_free_in_pieces_is_slid_together() {
     const COUNT: usize = 240_000;
     let heap = builder(References::Wide, 2)
-        .limit(19 * MB)
+        .limit(18 * MB)
         .verify(true)
         .build()
         .unwrap();
