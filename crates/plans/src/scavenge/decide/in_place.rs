@@ -117,7 +117,7 @@ fn wanted(found: &Measurements) -> usize {
     }
     let most = (found.limit / 2).max(found.least_young);
     let young = match found.young_share {
-        share if found.was_full || share <= GOAL && share >= SHORT => found.young,
+        share if found.was_full || (SHORT..=GOAL).contains(&share) => found.young,
         share if share > GOAL => found.young.saturating_mul(2),
         _ => found.young - found.young / 8,
     };
