@@ -18,7 +18,7 @@ impl Scope<'_> {
     /// and not its life.
     ///
     /// Any object can be pinned, but for arrays in pieces and under option `quarantine`. A young one stays in eden, where others
-    /// are allocated around it. While anything is pinned, collections slide nothing together. So pins are for a while, and
+    /// are allocated around it; under `nursery=in-place` it stays in its lines, as all do. While anything is pinned, collections slide nothing together. So pins are for a while, and
     /// few; an object that is to stay for ever is allocated by a pinned [`Type`](crate::Type).
     ///
     /// ```

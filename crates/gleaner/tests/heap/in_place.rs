@@ -469,6 +469,58 @@ fn what_is_free_in_pieces_is_slid_together() {
     });
 }
 
+/// While an object is pinned nothing is slid, though what is free lies in pieces; and it is when the pin is taken back.
+#[test]
+fn nothing_is_slid_around_a_pinned_object() {
+    const COUNT: usize = 240_000;
+    for (references, limit) in FORMATS.into_iter().zip([18 * MB, 15 * MB]) {
+        let heap = builder(references, 2)
+            .limit(limit)
+            .verify(true)
+            .build()
+            .unwrap();
+        let (slid, left) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let heard = (slid.clone(), left.clone());
+        heap.add_listener(move |event| {
+            let is_left = event.reason.starts_with("young objects are left");
+            heard
+                .0
+                .fetch_add(u64::from(event.phase == Phase::Slide), Ordering::Relaxed);
+            heard.1.fetch_add(u64::from(is_left), Ordering::Relaxed);
+        });
+        let node = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let table = nodes(scope, &heap, node, (0, COUNT));
+            // The last of all, which sliding would move.
+            let last = scope.get(table, COUNT - 1);
+            let place = scope.pin(last).unwrap();
+            let nothing = scope.null();
+            for number in (0..COUNT).filter(|number| number % 4 != 3) {
+                scope.set(table, number, nothing).unwrap();
+            }
+            slid.store(0, Ordering::Relaxed);
+            for _ in 0..5 {
+                scope.collect(true);
+                scope.collect(false);
+            }
+            assert_eq!(slid.load(Ordering::Relaxed), 0, "{:?}", heap.totals());
+            assert_eq!(left.load(Ordering::Relaxed), 0, "nothing is young");
+            assert_eq!(scope.pin(last), Ok(place));
+            (0..2).for_each(|_| scope.unpin(last).unwrap());
+            (0..5).for_each(|_| scope.collect(true));
+            assert_eq!(slid.load(Ordering::Relaxed), 1, "{:?}", heap.totals());
+            assert_ne!(scope.pin(last), Ok(place));
+            for number in (3..COUNT).step_by(4) {
+                scope.nested(|scope| {
+                    let one = scope.get(table, number);
+                    assert_eq!(scope.read_u64(one, 0), number as u64);
+                });
+            }
+        });
+    }
+}
+
 #[test]
 fn what_does_not_go_with_it_is_refused_with_a_remedy() {
     let error = |options: &str| {

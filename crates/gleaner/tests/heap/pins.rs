@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner::raw::{Address, Fresh, NewObject, Shape, TypeId, Value, WordRange, WordRangeError};
 use gleaner::{
-    Builder, Elements, Generations, Handle, Heap, Local, Mutator, PinError, Scope, Structure, Type,
+    Builder, Elements, Generations, Handle, Heap, Local, Mutator, NurseryPolicy, OldPolicy,
+    PinError, Scope, Structure, Type,
 };
 
 use crate::random::Rng;
-use crate::setups::{SETUPS, checked_under};
+use crate::setups::{FORMATS, SETUPS, checked_under};
 
 const MB: usize = 1 << 20;
 const NODE: Structure = Structure {
@@ -88,6 +89,16 @@ fn in_each_setup(limit: usize, more: impl Fn(Builder) -> Builder, body: impl Fn(
     }
 }
 
+/// The same, and where new objects lie in the old space and do not move.
+fn in_place_too(limit: usize, more: impl Fn(Builder) -> Builder, body: impl Fn(&Heap)) {
+    in_each_setup(limit, &more, &body);
+    for references in FORMATS {
+        let setup = (references, OldPolicy::MarkRegion);
+        let heap = checked_under(setup, limit).nursery(NurseryPolicy::InPlace);
+        body(&more(heap).ignore_environment().build().unwrap());
+    }
+}
+
 /// Objects are pinned and unpinned at random, in eden, in survivor spaces and when they are old, while others are replaced.
 fn keep_at_random(heap: &Heap, count: usize, steps: usize, seed: u64) {
     let node = heap.structure(NODE).unwrap();
@@ -127,7 +138,7 @@ fn keep_at_random(heap: &Heap, count: usize, steps: usize, seed: u64) {
 
 #[test]
 fn pinned_objects_keep_their_places_wherever_they_lie() {
-    in_each_setup(
+    in_place_too(
         8 * MB,
         |heap| heap,
         |heap| keep_at_random(heap, 2000, 40, 3),
@@ -136,7 +147,7 @@ fn pinned_objects_keep_their_places_wherever_they_lie() {
 
 #[test]
 fn pinned_objects_keep_their_places_under_stress() {
-    in_each_setup(
+    in_place_too(
         4 * MB,
         |heap| heap.stress(3).workers(3),
         |heap| keep_at_random(heap, 60, 25, 5),
@@ -145,7 +156,7 @@ fn pinned_objects_keep_their_places_under_stress() {
 
 #[test]
 fn pinned_objects_keep_their_places_where_everything_is_collected_each_time() {
-    in_each_setup(
+    in_place_too(
         4 * MB,
         |heap| heap.generations(Generations::Never),
         |heap| keep_at_random(heap, 1000, 20, 7),
@@ -200,7 +211,7 @@ fn others_are_allocated_around_a_pinned_object() {
 /// A pin keeps the place and not the life; what lies there next is another object, and not pinned.
 #[test]
 fn a_pinned_object_dies_as_others_do() {
-    in_each_setup(
+    in_place_too(
         4 * MB,
         |heap| heap,
         |heap| {
@@ -228,42 +239,42 @@ fn a_pinned_object_dies_as_others_do() {
     );
 }
 
-/// Others come to lie where pinned objects died, young or old, and are not pinned.
+/// Others come to lie where pinned objects died, and are not pinned. Everything is collected so often before they are.
+fn use_places_again(heap: &Heap, collections: usize, everything: bool) {
+    const COUNT: usize = 1000;
+    let node = heap.structure(NODE).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let places: BTreeSet<_> = mutator.scope(|scope| {
+        let mut kept = Kept::new(scope, heap, node, COUNT);
+        (0..collections).for_each(|_| scope.collect(true));
+        (0..COUNT).for_each(|index| kept.pin(scope, index));
+        kept.places.into_iter().flatten().collect()
+    });
+    mutator.collect(everything);
+    mutator.scope(|scope| {
+        let next = Kept::new(scope, heap, node, COUNT);
+        (0..collections).for_each(|_| scope.collect(true));
+        let table = scope.open(&next.table);
+        let mut again = 0;
+        for index in 0..COUNT {
+            scope.nested(|scope| {
+                let one = scope.get(table, index);
+                again += usize::from(places.contains(&scope.pin(one).unwrap()));
+                scope.unpin(one).unwrap();
+                assert_eq!(scope.unpin(one), Err(PinError::NotPinned));
+            });
+        }
+        assert!(again > 0, "{collections}: other places are used");
+    });
+}
+
 #[test]
 fn a_place_is_used_again_without_its_pins() {
-    const COUNT: usize = 1000;
-    in_each_setup(
-        4 * MB,
-        |heap| heap.ignore_environment(),
-        |heap| {
-            let node = heap.structure(NODE).unwrap();
-            let mut mutator = heap.attach().unwrap();
-            for collections in [0, 2] {
-                let places: BTreeSet<_> = mutator.scope(|scope| {
-                    let mut kept = Kept::new(scope, heap, node, COUNT);
-                    (0..collections).for_each(|_| scope.collect(true));
-                    (0..COUNT).for_each(|index| kept.pin(scope, index));
-                    kept.places.into_iter().flatten().collect()
-                });
-                mutator.collect(true);
-                mutator.scope(|scope| {
-                    let next = Kept::new(scope, heap, node, COUNT);
-                    (0..collections).for_each(|_| scope.collect(true));
-                    let table = scope.open(&next.table);
-                    let mut again = 0;
-                    for index in 0..COUNT {
-                        scope.nested(|scope| {
-                            let one = scope.get(table, index);
-                            again += usize::from(places.contains(&scope.pin(one).unwrap()));
-                            scope.unpin(one).unwrap();
-                            assert_eq!(scope.unpin(one), Err(PinError::NotPinned));
-                        });
-                    }
-                    assert!(again > 0, "other places are used");
-                });
-            }
-        },
-    );
+    let more = |heap: Builder| heap.ignore_environment();
+    in_each_setup(4 * MB, more, |heap| use_places_again(heap, 2, true));
+    for everything in [false, true] {
+        in_place_too(4 * MB, more, |heap| use_places_again(heap, 0, everything));
+    }
 }
 
 /// The collection that finds pinned objects dead promotes others to their places, and these are not pinned.
@@ -409,7 +420,7 @@ fn range_of(words: &[u64]) -> WordRange {
 /// Threads pin and unpin what they share while others collect.
 #[test]
 fn pins_come_from_many_threads() {
-    in_each_setup(
+    in_place_too(
         8 * MB,
         |heap| heap.workers(2),
         |heap| {
@@ -458,7 +469,7 @@ fn pins_come_from_many_threads() {
 /// Where nothing can slide since something is pinned, what finds no room stays young, and the heap goes on.
 #[test]
 fn a_full_heap_with_pins_goes_on() {
-    in_each_setup(
+    in_place_too(
         2 * MB,
         |heap| heap.ignore_environment(),
         |heap| {
@@ -561,7 +572,7 @@ fn a_larger_object_finds_room_behind_gaps_that_are_too_small() {
 /// has died.
 #[test]
 fn a_heap_full_of_pinned_objects_is_out_of_memory() {
-    in_each_setup(
+    in_place_too(
         2 * MB,
         |heap| heap.ignore_environment(),
         |heap| {
@@ -596,7 +607,7 @@ fn a_heap_full_of_pinned_objects_is_out_of_memory() {
 /// A lower limit, and memory that is given back, respect what is pinned.
 #[test]
 fn a_limit_under_which_a_pinned_object_does_not_fit_is_refused() {
-    in_each_setup(
+    in_place_too(
         16 * MB,
         |heap| heap.ignore_environment(),
         |heap| {
@@ -630,8 +641,8 @@ fn a_limit_under_which_a_pinned_object_does_not_fit_is_refused() {
 #[test]
 fn scavenges_come_back_while_nothing_slides() {
     const LIVE: usize = 20_000;
-    for references in crate::setups::FORMATS {
-        let heap = checked_under((references, gleaner::OldPolicy::MarkCompact), 3 * MB);
+    for references in FORMATS {
+        let heap = checked_under((references, OldPolicy::MarkCompact), 3 * MB);
         let heap = heap.generations(Generations::Auto).ignore_environment();
         let heap = heap.build().unwrap();
         let node = heap.structure(NODE).unwrap();

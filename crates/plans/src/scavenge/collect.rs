@@ -250,7 +250,11 @@ impl<F: SlotFormat> Scavenge<F> {
             match (keeps, self.in_place.is_some()) {
                 (true, _) => self.leave_young(state, world),
                 (false, in_place) => {
-                    let why = if in_place { old::FRAGMENTED } else { old::NO_HOLES };
+                    let why = if in_place {
+                        old::FRAGMENTED
+                    } else {
+                        old::NO_HOLES
+                    };
                     slid = MarkCompact.collect(self, state, world, record, why);
                 }
             }

@@ -63,7 +63,7 @@ fn numbers(mutator: &mut Mutator, of: TypeId) -> BTreeSet<u64> {
 
 #[test]
 fn words_keep_what_they_point_into_and_nothing_else() {
-    in_each_setup(
+    in_place_too(
         8 * MB,
         |heap| heap.workers(3).ignore_environment(),
         |heap| {
@@ -170,7 +170,7 @@ fn words_do_not_hit_free_cells() {
 fn words_behind_old_objects_keep_nothing() {
     const COUNT: usize = 1000;
     const BYTES: usize = 32;
-    in_each_setup(
+    in_place_too(
         4 * MB,
         |heap| heap.ignore_environment(),
         |heap| {
@@ -222,7 +222,7 @@ fn words_behind_old_objects_keep_nothing() {
 /// Only words from the published one on count, and a large object is found by a word into its middle.
 #[test]
 fn words_below_the_lowest_one_do_not_count() {
-    in_each_setup(
+    in_place_too(
         8 * MB,
         |heap| heap.ignore_environment(),
         |heap| {

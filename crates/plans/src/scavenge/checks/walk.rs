@@ -89,10 +89,13 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Visits every object that was allocated in the old space since the last collection. Buffers are retired.
     pub(in crate::scavenge) fn for_each_new(&self, edge: Edge, visit: &mut dyn FnMut(&Found)) {
+        self.for_each_piece(|low, high| self.walk_range(edge, Kind::Eden, (low, high), visit));
+    }
+
+    /// Calls `each` with the bounds of every piece of the old space that was handed out since the last collection, upward.
+    pub(in crate::scavenge) fn for_each_piece(&self, each: impl FnMut(Address, Address)) {
         if let (Some(_), Some(lines)) = (&self.in_place, &self.mark_region) {
-            lines.for_each_piece(&self.old.region, |low, high| {
-                self.walk_range(edge, Kind::Eden, (low, high), visit);
-            });
+            lines.for_each_piece(&self.old.region, each);
         }
     }
 

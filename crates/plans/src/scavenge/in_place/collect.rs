@@ -39,6 +39,10 @@ impl<F: SlotFormat> Scavenge<F> {
             event.workers = state.crew_sizes.workers as u32;
             event.reason = "new objects";
         });
+        if self.pins.keeps() {
+            let bits = self.bits();
+            self.pins.retain(world, |object| bits.is_marked(object));
+        }
         record.step(Phase::Reclaim, |event| {
             self.sweep_lines(state, world, lines, Swept::New);
             event.bytes = (self.old_space_room() + self.old.holes()) as u64;

@@ -19,13 +19,14 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old_space_room() + self.old.holes()
     }
 
-    /// Whether everything is to be slid together, behind a collection that left what lives in its place.
+    /// Whether everything is to be slid together, behind a collection that left what lives in its place. Never while objects
+    /// are kept.
     pub(in crate::scavenge) fn is_fragmented(
         &self,
         state: &State,
         world: &mut WorldStopped<'_>,
     ) -> bool {
-        if self.in_place.is_none() || !state.evacuates {
+        if self.in_place.is_none() || !state.evacuates || self.pins.keeps() {
             return false;
         }
         self.set_old_end(&mut world.allocator());

@@ -9,6 +9,7 @@
 //! - a scavenge forwards a kept object of the nursery to itself, and copies all around it. What is free between such
 //!   objects afterwards are gaps of eden, where mutators go on (`stayed`), and eden grows by what they take;
 //! - a block of lines in which a kept object lies is not evacuated, but filled line by line as others are;
+//! - a collection of new objects in place moves nothing anyway;
 //! - nothing is slid. A collection of everything under `old=mark-compact` frees in place, as under `old=mark-sweep`, or, in a
 //!   forked child whose holes are free lines, as under `old=mark-region`. What finds no room stays in the nursery, since
 //!   there is no sliding that would make some.

@@ -5,7 +5,8 @@
 //! free cells and free lines, where nothing begins, are never hit. An object that died since everything was last collected
 //! has its start bit still, and is whole, as is all that it refers to. Nothing in the nursery tells where objects begin but
 //! the object before. So words that lead there are sorted, and each of its spaces is walked over once, up to the last
-//! such word. Large objects are compared with the sorted words.
+//! such word. The same is done with new objects of the old space, piece by piece (`nursery=in-place`). Large objects are
+//! compared with the sorted words.
 
 use alloc::vec::Vec;
 
@@ -14,7 +15,7 @@ use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::large_objects::Generation;
-use gleaner_spaces::precise::regions::Region;
+use gleaner_spaces::precise::regions::Kind;
 
 use super::errors::WordRange;
 use crate::scavenge::Scavenge;
@@ -61,8 +62,12 @@ impl<F: SlotFormat> Scavenge<F> {
         candidates.dedup();
         let mut hit = |object| referents.push(object);
         for region in self.nursery.regions().iter() {
-            self.hits_in_nursery(region, &candidates, &mut hit);
+            let space = (region.kind, region.space.start(), region.space.top());
+            self.hits_in(space, &candidates, &mut hit);
         }
+        self.for_each_piece(|low, high| {
+            self.hits_in((Kind::Eden, low, high), &candidates, &mut hit)
+        });
         let within = |low: Address, high: Address| {
             let place = candidates.partition_point(|&word| word < low);
             candidates.get(place).is_some_and(|&word| word < high)
@@ -91,7 +96,11 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         for space in [&self.old, &self.pinned] {
             if space.region.contains(word) {
-                referents.extend(self.object_around(&space.region, word));
+                let object = self.object_around(&space.region, word);
+                if object.is_none() && self.in_place.is_some() {
+                    candidates.push(word);
+                }
+                referents.extend(object);
             }
         }
     }
@@ -108,14 +117,14 @@ impl<F: SlotFormat> Scavenge<F> {
         (word < object.add(self.live_bytes(object))).then_some(object)
     }
 
-    fn hits_in_nursery(
+    /// Memory in which all that is allocated lies side by side, from its start to its top.
+    fn hits_in(
         &self,
-        region: &Region<'_>,
+        (kind, start, top): (Kind, Address, Address),
         words: &[Address],
         hit: &mut impl FnMut(Address),
     ) {
-        let (kind, space) = (region.kind, region.space);
-        let (mut at, top) = (space.start(), space.top());
+        let mut at = start;
         let first = words.partition_point(|&word| word < at);
         let last = words.partition_point(|&word| word < top);
         let mut words = words[first..last].iter().peekable();
