@@ -617,3 +617,47 @@ fn a_heap_is_full_within_its_limit_and_empty_again() {
         });
     }
 }
+
+/// What two objects leave behind that die in a full heap is room for another one, though it is less than a block.
+#[test]
+fn a_full_heap_has_room_for_as_much_as_dies() {
+    for references in FORMATS {
+        for length in [40, 400, 3000, 12_000] {
+            let heap = builder(references, 2)
+                .limit(4 * MB)
+                .verify(true)
+                .build()
+                .unwrap();
+            let slots = heap.reference_array().unwrap();
+            let bytes = heap.array(Elements::Bytes).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let kept = scope.allocate_references(slots, 100_000).unwrap();
+                let allocate = |scope: &mut Scope<'_>, number: usize| {
+                    scope.nested(|scope| {
+                        let one = scope.allocate_array(bytes, length)?;
+                        scope.write_u8(one, length as usize - 1, number as u8)?;
+                        scope.set(kept, number, one)
+                    })
+                };
+                let count = (0..).find(|&number| allocate(scope, number).is_err());
+                let count = count.unwrap();
+                let nothing = scope.null();
+                for round in 1..4 {
+                    for number in [round, count - round] {
+                        scope.set(kept, number, nothing).unwrap();
+                    }
+                    allocate(scope, round).unwrap();
+                }
+                assert!(heap.used() <= heap.limit());
+                for number in 0..count - 3 {
+                    scope.nested(|scope| {
+                        let one = scope.get(kept, number);
+                        let last = scope.read_u8(one, length as usize - 1);
+                        assert_eq!(last, number as u8, "{length}");
+                    });
+                }
+            });
+        }
+    }
+}

@@ -20,7 +20,7 @@ use gleaner_spaces::precise::bump::BumpRegion;
 use gleaner_spaces::precise::regions::{Kind, MOST_REGIONS};
 use gleaner_spaces::precise::tenured::Tenured;
 
-use super::allocate::Request;
+use super::allocate::{Place, Request};
 pub use super::extent::Extent;
 use super::heap::NO_ROOM;
 use super::mutator::Mutator;
@@ -207,6 +207,10 @@ impl<F: SlotFormat> Scavenge<F> {
         self.zeroing.note_taken(world, &self.nursery.eden);
         self.count_eden_pages(state);
         self.note_used(state, large_used, &tops);
+        state.growth.asked = match request.place {
+            Place::Anywhere => request.bytes,
+            _ => 0,
+        };
         Collection {
             was_full: false,
             mutator_ns: started.saturating_sub(state.lately.resumed_ns),

@@ -29,6 +29,8 @@ pub struct Measurements {
     pub least_young: usize,
     /// Whether that changes as the program needs.
     pub adapts: bool,
+    /// Whether new objects are collected by themselves.
+    pub scavenging: bool,
     /// How many collections of new objects in a row gave little back, this one left out.
     pub poor: u32,
     /// Up to what all spaces were to be filled before everything is collected.
@@ -110,15 +112,20 @@ pub fn doubted(left_by_sliding: usize) -> usize {
 }
 
 /// How much is to be allocated between two collections: more where they take much of the time, and slowly less where they
-/// take next to none.
+/// take next to none. Where each collection is of everything it is not less.
 fn wanted(found: &Measurements) -> usize {
     if !found.adapts {
         return found.young;
     }
     let most = (found.limit / 2).max(found.least_young);
-    let young = match found.young_share {
-        share if found.was_full || (SHORT..=GOAL).contains(&share) => found.young,
+    let share = match found.scavenging {
+        true => found.young_share,
+        false => found.young_share.max(found.full_share).max(SHORT),
+    };
+    let young = match share {
+        _ if found.was_full && found.scavenging => found.young,
         share if share > GOAL => found.young.saturating_mul(2),
+        SHORT.. => found.young,
         _ => found.young - found.young / 8,
     };
     young.clamp(found.least_young, most)
@@ -159,6 +166,7 @@ mod tests {
             young: 64 * MB,
             least_young: 8 * MB,
             adapts: true,
+            scavenging: true,
             poor: 0,
             target: 400 * MB,
             young_share: 20,
@@ -262,5 +270,13 @@ mod tests {
         assert_eq!(least.young, 8 * MB);
         let full = of(|found| (found.young_share, found.was_full) = (500, true));
         assert_eq!(full.young, 64 * MB);
+        let never = |share| {
+            of(|found| {
+                (found.scavenging, found.was_full) = (false, true);
+                (found.young_share, found.full_share) = (0, share);
+            })
+            .young
+        };
+        assert_eq!([0, 100, 101].map(never), [64 * MB, 64 * MB, 128 * MB]);
     }
 }

@@ -10,6 +10,7 @@
 //!   them together exceed no limit (I7).
 
 use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
+use gleaner_base::sync::Ordering;
 use gleaner_mem::Address;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_mem::zero;
@@ -17,7 +18,7 @@ use gleaner_spaces::precise::bump::LocalBuffer;
 use gleaner_spaces::precise::mark_region::MarkRegion;
 use gleaner_spaces::precise::mark_region::in_place::NewHoles;
 use gleaner_spaces::precise::mark_region::lines::LINE_BYTES;
-use gleaner_spaces::precise::tenured::{BLOCK_BYTES, Holes};
+use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::state::InPlace;
 use crate::scavenge::Scavenge;
@@ -178,11 +179,8 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Option<(Address, usize)> {
         let region = &self.old.region;
         let take = |locked: &mut AllocatorLocked<'_>| {
-            if self.old_left() < BLOCK_BYTES {
-                return None;
-            }
-            self.make_old_room(locked, BLOCK_BYTES);
-            NewHoles(lines).take_fresh(region)
+            self.make_old_room(locked, self.old_left().min(BLOCK_BYTES));
+            lines.take_new(region, self.most_in_place(lines))
         };
         loop {
             // SAFETY: the calling mutator is inside the gate, and gives the proof to parts of this heap.
@@ -203,8 +201,15 @@ impl<F: SlotFormat> Scavenge<F> {
         let Some(lines) = self.lines() else {
             return false;
         };
-        // The last block may be taken in two parts.
-        let blocks = self.old_left().min(self.old_space_room()) / BLOCK_BYTES;
-        blocks > 1 || self.old.has_hole(world, &NewHoles(lines), bytes)
+        lines.has_new(world, &self.old.region, self.most_in_place(lines), bytes)
+            || self.old.has_hole(world, &NewHoles(lines), bytes)
+    }
+
+    /// Bytes of the old space that may be in use now, vacant blocks left out: what is beside it may have grown since the last
+    /// collection.
+    fn most_in_place(&self, lines: &MarkRegion) -> usize {
+        let limit = self.old_limit.load(Ordering::Relaxed);
+        let others = self.beside_used() + lines.held() * BLOCK_BYTES;
+        limit.saturating_sub(others)
     }
 }

@@ -4,9 +4,11 @@ use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Phase;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::slot::SlotFormat;
+use gleaner_spaces::precise::mark_region::lines::LINE_BYTES;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::state::{Growth, InPlace};
+use crate::scavenge::config::LARGE_BYTES;
 use crate::scavenge::decide::in_place::{self, Measurements};
 use crate::scavenge::resize::Collection;
 use crate::scavenge::state::NEVER;
@@ -30,8 +32,16 @@ impl<F: SlotFormat> Scavenge<F> {
             return false;
         }
         self.set_old_end(&mut world.allocator());
-        let left = self.left_in_place();
-        in_place::slides(left, state.lately.young, state.growth.left_by_sliding)
+        let young = state.lately.young;
+        let left = match (state.growth.asked, self.lines()) {
+            // Holes that are too small for what is asked for are no room for that.
+            (asked, Some(lines)) if (LINE_BYTES + 1..=LARGE_BYTES).contains(&asked) => {
+                let holes = lines.in_holes(world, &self.old.region, asked, young);
+                self.old_space_room() + holes
+            }
+            _ => self.left_in_place(),
+        };
+        in_place::slides(left, young, state.growth.left_by_sliding)
     }
 
     /// Measures, decides, and does it.
@@ -60,6 +70,7 @@ impl<F: SlotFormat> Scavenge<F> {
             young: lately.young,
             least_young: self.least_young_at(limit),
             adapts: self.config.options.resize && collection.for_room,
+            scavenging: state.scavenging,
             poor: state.growth.poor,
             target: lately.old_target,
             young_share: lately.scavenge_share,
@@ -77,6 +88,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 false => before.left_by_sliding,
             },
             has_slid: false,
+            asked: 0,
         };
         let most = decision.most.max(BLOCK_BYTES);
         pieces.begin(most);

@@ -82,6 +82,8 @@ pub(in crate::scavenge) struct Growth {
     pub(super) left_by_sliding: usize,
     /// Whether this collection has slid everything together.
     pub(in crate::scavenge) has_slid: bool,
+    /// Bytes of the object that a mutator waits to allocate; 0 if none does.
+    pub(in crate::scavenge) asked: usize,
 }
 
 impl Growth {
@@ -91,6 +93,7 @@ impl Growth {
         poor: 0,
         left_by_sliding: usize::MAX,
         has_slid: false,
+        asked: 0,
     };
 }
 

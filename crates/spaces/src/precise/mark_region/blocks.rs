@@ -161,7 +161,8 @@ impl BlockTable {
     }
 
     /// Takes a block that is free as a whole, with its bytes: the lowest vacant one of those that hold memory, or of the
-    /// others, or what is left of the one at the top of the region. None if more than `most` bytes would be in use then.
+    /// others, or what is left of the one at the top of the region. No more than `most` bytes are in use then: none is taken,
+    /// or a part of the one at the top.
     pub fn take_free(&self, region: &BumpRegion, most: usize) -> Option<(Address, usize)> {
         self.lock.lock();
         let taken = self.take_locked(region, most);
@@ -171,17 +172,11 @@ impl BlockTable {
 
     fn take_locked(&self, region: &BumpRegion, most: usize) -> Option<(Address, usize)> {
         let (used, vacant) = (region.used(), self.vacant());
-        let bytes = match vacant {
-            0 => BLOCK_BYTES - used % BLOCK_BYTES,
-            _ => BLOCK_BYTES,
-        };
-        if used - vacant * BLOCK_BYTES + bytes > most {
-            return None;
+        let left = most.saturating_sub(used - vacant * BLOCK_BYTES);
+        if vacant == 0 {
+            return region.take(1, left.min(BLOCK_BYTES - used % BLOCK_BYTES));
         }
-        match vacant {
-            0 => region.take_block(BLOCK_BYTES),
-            _ => Some((self.take_lowest(), BLOCK_BYTES)),
-        }
+        (left >= BLOCK_BYTES).then(|| (self.take_lowest(), BLOCK_BYTES))
     }
 
     /// With the lock; some block is vacant.
@@ -298,6 +293,9 @@ mod tests {
         let rest = table.start(6).add(64);
         assert_eq!(take(7), Some((rest, BLOCK_BYTES - 64)));
         assert_eq!(take(9), Some((table.start(7), BLOCK_BYTES)));
+        // A part of the last one.
+        assert_eq!(take(8), Some((table.start(8), 64)));
+        assert_eq!(take(8), None);
         assert_eq!(table.get(2), Sparse(3));
     }
 

@@ -39,19 +39,8 @@ impl Holes for NewHoles<'_> {
         self.0.mark_used(start, bytes);
     }
 
-    /// Whole lines: what begins inside of one leaves that.
     fn take_fresh(&self, region: &BumpRegion) -> Option<(Address, usize)> {
-        loop {
-            let (start, bytes) = self.0.take_fresh(region)?;
-            self.note_taken(start);
-            let (first, end) = (
-                start.align_up(LINE_BYTES),
-                start.add(bytes).align_down(LINE_BYTES),
-            );
-            if first < end {
-                return Some((first, end.offset_from(first)));
-            }
-        }
+        self.0.take_new(region, self.0.most())
     }
 
     fn is_swept(&self, block: Address) -> bool {
@@ -68,6 +57,65 @@ impl Holes for NewHoles<'_> {
 }
 
 impl MarkRegion {
+    /// What is free as a whole and has no owner, for new objects: a vacant block, or what is left of the one at the top, with
+    /// its bytes. Whole lines: what begins inside of one leaves that. No more than `most` bytes are in use then: none is taken,
+    /// or a part of the block at the top.
+    pub fn take_new(&self, region: &BumpRegion, most: usize) -> Option<(Address, usize)> {
+        let most = most / LINE_BYTES * LINE_BYTES;
+        loop {
+            let (start, bytes) = self.blocks.take_free(region, most)?;
+            self.blocks.set(self.blocks.number(start), State::New);
+            let (first, end) = (start.align_up(LINE_BYTES), start.add(bytes));
+            if first < end {
+                return Some((first, end.offset_from(first)));
+            }
+        }
+    }
+
+    /// Whether [`MarkRegion::take_new`] would give `bytes` bytes in one piece, if it is asked until it does. These are no more
+    /// than a block.
+    pub fn has_new(
+        &self,
+        _: &mut WorldStopped<'_>,
+        region: &BumpRegion,
+        most: usize,
+        bytes: usize,
+    ) -> bool {
+        let used = self.used(region);
+        let left = (most / LINE_BYTES * LINE_BYTES).saturating_sub(used);
+        if self.vacant_bytes() > 0 {
+            return left >= BLOCK_BYTES;
+        }
+        // What is left of the block at the top comes first.
+        let rest = left.min(BLOCK_BYTES - used % BLOCK_BYTES);
+        rest / LINE_BYTES * LINE_BYTES >= bytes || left - rest >= bytes
+    }
+
+    /// Bytes in holes of at least `least` bytes, in blocks without an owner; or `enough`, if there are as many.
+    pub fn in_holes(
+        &self,
+        _: &mut WorldStopped<'_>,
+        region: &BumpRegion,
+        least: usize,
+        enough: usize,
+    ) -> usize {
+        let mut found = 0;
+        for number in 0..region.used() / BLOCK_BYTES {
+            let (mut at, end) = (self.blocks.start(number), self.blocks.start(number + 1));
+            if !matches!(self.blocks.get(number), State::Sparse(_) | State::Given) {
+                continue;
+            }
+            while let Some((hole, bytes)) = self.lines.next_hole(at, end, least) {
+                found += bytes;
+                at = hole.add(bytes);
+            }
+            if found >= enough {
+                return enough;
+            }
+        }
+        found
+    }
+
     /// A piece of whole free lines gets new objects: its owner's from now on.
     pub fn hand_out(&self, start: Address, bytes: usize) {
         self.lines.hand_out(start, bytes);
@@ -235,5 +283,75 @@ mod tests {
         let second = first.add(LINE_BYTES);
         assert_eq!(taken, Some((second, BLOCK_BYTES - 2 * LINE_BYTES)));
         assert_eq!(space.take_hole(&holes, &mut rest, (8, true), true), None);
+    }
+
+    #[test]
+    fn the_block_at_the_top_is_taken_as_far_as_it_may_be_in_use() {
+        let (lines, space) = space();
+        let (region, mut world) = (&space.region, stopped());
+        region.take(8, BLOCK_BYTES + 200).unwrap();
+        let first = BASE.add(BLOCK_BYTES + 2 * LINE_BYTES);
+        let left = BLOCK_BYTES - 2 * LINE_BYTES;
+        let has =
+            |world: &mut WorldStopped<'_>, most, bytes| lines.has_new(world, region, most, bytes);
+        // The block at the top, and another one.
+        let (one, two) = (2 * BLOCK_BYTES, 3 * BLOCK_BYTES);
+        assert!(has(&mut world, one, left) && !has(&mut world, one - 1, left));
+        assert!(!has(&mut world, one, left + 8) && has(&mut world, two - 1, left + 8));
+        assert!(has(&mut world, two, BLOCK_BYTES) && !has(&mut world, two - 1, BLOCK_BYTES));
+        // Lines as a whole.
+        let part = BLOCK_BYTES + 8 * LINE_BYTES;
+        assert_eq!(lines.take_new(region, BLOCK_BYTES + 2 * LINE_BYTES), None);
+        assert_eq!(
+            lines.take_new(region, part + 8),
+            Some((first, 6 * LINE_BYTES))
+        );
+        assert_eq!(lines.take_new(region, part + LINE_BYTES - 8), None);
+        let rest = (BASE.add(part), BLOCK_BYTES - 8 * LINE_BYTES);
+        assert_eq!(lines.take_new(region, one), Some(rest));
+        lines.hand_out(rest.0, LINE_BYTES);
+        lines.hand_out(first, 6 * LINE_BYTES);
+        let found = [first, rest.0].map(|start| start.offset_from(BASE));
+        let found = [(found[0], part), (part, part + LINE_BYTES)];
+        assert_eq!(pieces(&lines, &space), found);
+        assert!(has(&mut world, two, BLOCK_BYTES));
+        // Nothing new lives, and nothing else does in these lines.
+        sweep(&lines, &space);
+        assert_eq!((lines.vacant_bytes(), region.used()), (0, BLOCK_BYTES));
+        // A part of a block that lives is no hole, and the rest of it is taken once more.
+        let (start, bytes) = lines.take_new(region, part).unwrap();
+        assert_eq!((start, bytes), (BASE.add(BLOCK_BYTES), 8 * LINE_BYTES));
+        lines.hand_out(start, bytes);
+        lines.mark_new(start, 8);
+        sweep(&lines, &space);
+        assert_eq!((space.holes(), region.used()), (0, part));
+        assert_eq!(lines.take_new(region, two), Some(rest));
+        // Vacant blocks are taken as a whole.
+        lines.take_new(region, two).unwrap();
+        sweep(&lines, &space);
+        assert_eq!(region.used(), two - BLOCK_BYTES);
+        let hole = BLOCK_BYTES - 2 * LINE_BYTES;
+        assert_eq!(space.holes(), hole);
+        let mut holes = |least, enough| lines.in_holes(&mut world, region, least, enough);
+        assert_eq!(
+            [8, hole, hole + 8].map(|least| holes(least, !0)),
+            [hole, hole, 0]
+        );
+        assert_eq!(holes(8, 1000), 1000);
+    }
+
+    /// No line is left of a block in whose last one something begins: the next block is taken.
+    #[test]
+    fn what_is_left_of_a_line_is_passed_by() {
+        let (lines, space) = space();
+        let (region, mut world) = (&space.region, stopped());
+        region.take(8, BLOCK_BYTES - 64).unwrap();
+        let most = 2 * BLOCK_BYTES;
+        let less = BLOCK_BYTES + LINE_BYTES - 8;
+        assert!(!lines.has_new(&mut world, region, less, 8));
+        assert!(lines.has_new(&mut world, region, less + 8, 8));
+        assert!(lines.has_new(&mut world, region, most, BLOCK_BYTES));
+        let second = BASE.add(BLOCK_BYTES);
+        assert_eq!(lines.take_new(region, most), Some((second, BLOCK_BYTES)));
     }
 }
