@@ -355,3 +355,97 @@ mod tests {
         assert_eq!(lines.take_new(region, most), Some((second, BLOCK_BYTES)));
     }
 }
+
+/// The shipped code under loom.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::thread;
+    use std::sync::Arc;
+
+    const BASE: Address = Address::new(0x100_0000);
+
+    struct Space {
+        lines: MarkRegion,
+        region: BumpRegion,
+    }
+
+    impl Space {
+        fn new() -> Arc<Space> {
+            Arc::new(Space {
+                lines: MarkRegion::new(BASE, BLOCK_BYTES, true).unwrap(),
+                region: BumpRegion::new(BASE, BLOCK_BYTES),
+            })
+        }
+
+        /// What a mutator does that finds no hole: it takes what is left up to `most` lines, and hands a line out, which a
+        /// search for the next hole passes by. How many lines it took.
+        fn allocate(&self, most: usize) -> usize {
+            let taken = self.lines.take_new(&self.region, most * LINE_BYTES);
+            let Some((start, bytes)) = taken else {
+                return 0;
+            };
+            self.lines.hand_out(start, LINE_BYTES);
+            let (behind, end) = (start.add(LINE_BYTES), start.add(bytes));
+            // The line behind one that is in use counts as in use, too.
+            let third = behind.add(LINE_BYTES);
+            let expected = (third < end).then(|| (third, end.offset_from(third)));
+            assert_eq!(self.lines.next_hole(behind, end, 8), expected);
+            bytes / LINE_BYTES
+        }
+    }
+
+    /// The limit rises while two mutators take parts of the block at the top: what one takes the other does not, and each
+    /// piece is found as it was handed out.
+    #[test]
+    fn parts_of_a_block_have_one_owner_each() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let space = Space::new();
+            let other = {
+                let space = space.clone();
+                thread::spawn(move || space.allocate(3))
+            };
+            let own = space.allocate(6);
+            let others = other.join().unwrap();
+            assert!(matches!((others, own), (3, 3) | (0, 6)));
+            let mut pieces = std::vec::Vec::new();
+            space.lines.for_each_piece(&space.region, |low, high| {
+                assert_eq!(high.offset_from(low), LINE_BYTES);
+                pieces.push(low.offset_from(BASE) / LINE_BYTES);
+            });
+            assert_eq!(pieces, if others > 0 { &[0, 3][..] } else { &[0] });
+        });
+    }
+
+    /// Two workers mark new objects that share a line, and one looks at a card there: all its lines are new whatever the
+    /// other has marked, and what lives keeps its lines.
+    #[test]
+    fn lines_of_new_objects_are_marked_by_several_workers() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let space = Space::new();
+            let line = |number: usize| BASE.add(number * LINE_BYTES);
+            let lines = &space.lines;
+            lines.take_new(&space.region, 8 * LINE_BYTES).unwrap();
+            lines.hand_out(BASE, 8 * LINE_BYTES);
+            let other = {
+                let space = space.clone();
+                thread::spawn(move || {
+                    space.lines.mark_new(line(1), 64);
+                    assert!(space.lines.are_new(BASE, line(4)));
+                })
+            };
+            lines.mark_new(line(1).add(64), LINE_BYTES + 8);
+            assert!(lines.are_new(BASE, line(4)));
+            other.join().unwrap();
+            lines.lines.settle_new(BASE, line(8));
+            assert!(!lines.are_new(line(1), line(3)));
+            let holes = [BASE, line(1)].map(|from| lines.next_hole(from, line(8), 8));
+            let behind = (line(4), 4 * LINE_BYTES);
+            assert_eq!(holes, [Some((BASE, LINE_BYTES)), Some(behind)]);
+        });
+    }
+}
