@@ -210,6 +210,6 @@ impl<F: SlotFormat> Scavenge<F> {
     fn most_in_place(&self, lines: &MarkRegion) -> usize {
         let limit = self.old_limit.load(Ordering::Relaxed);
         let others = self.beside_used() + lines.held() * BLOCK_BYTES;
-        limit.saturating_sub(others)
+        limit.saturating_sub(others).min(self.old.region.bytes())
     }
 }
