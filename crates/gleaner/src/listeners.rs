@@ -11,6 +11,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 pub use gleaner_base::events::{Event, Phase};
+use gleaner_plans::scavenge::in_place::NEW_OBJECTS;
 
 use crate::guarded::Guarded;
 
@@ -37,10 +38,12 @@ impl<'a> Collection<'a> {
     fn new(events: &'a [Event]) -> Option<Collection<'a>> {
         let (first, last) = (events.first()?, events.last()?);
         let stopping = events.iter().find(|event| event.phase == Phase::StopWorld);
+        // Where new objects lie in the old space, they are marked, too.
+        let marks_all = |event: &Event| event.phase == Phase::Mark && event.reason != NEW_OBJECTS;
         Some(Collection {
             number: first.collection,
             reason: first.reason,
-            everything: events.iter().any(|event| event.phase == Phase::Mark),
+            everything: events.iter().any(marks_all),
             stopped_ns: last.duration_ns,
             stopping_ns: stopping.map_or(0, |event| event.duration_ns),
             events,

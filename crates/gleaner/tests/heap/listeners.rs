@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gleaner::{Event, Heap, Phase, Structure};
+use gleaner::{Builder, Event, Heap, NurseryPolicy, OldPolicy, Phase, Structure};
 
-fn builder() -> gleaner::Builder {
+fn builder() -> Builder {
     Heap::builder()
         .limit(2 << 20)
         .workers(2)
@@ -33,7 +33,21 @@ fn allocate(heap: &Heap, objects: usize) {
 
 #[test]
 fn each_collection_is_told_once_with_its_phases() {
-    let heap = builder().build().unwrap();
+    told_once(builder(), Phase::Slide, Phase::Copy);
+}
+
+/// Where nothing is copied each collection marks, and says what.
+#[test]
+fn each_collection_in_place_is_told_once_with_its_phases() {
+    let builder = builder()
+        .old(OldPolicy::MarkRegion)
+        .nursery(NurseryPolicy::InPlace);
+    told_once(builder, Phase::Evacuation, Phase::Mark);
+}
+
+/// `everything` and `young` are phases of one kind of collection and of the other.
+fn told_once(builder: Builder, everything: Phase, young: Phase) {
+    let heap = builder.build().unwrap();
     // Number of the collection: its phases, from one listener; reason, extent and stop from another.
     type Told<T> = Arc<Mutex<BTreeMap<u64, T>>>;
     let phases: Told<Vec<Event>> = Told::default();
@@ -73,8 +87,8 @@ fn each_collection_is_told_once_with_its_phases() {
     assert!(totals.scavenges > 3, "{totals:?}");
     let numbers: Vec<u64> = summaries.keys().copied().collect();
     assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
-    let everything = summaries.values().filter(|summary| summary.1).count() as u64;
-    assert_eq!(everything, totals.full_collections);
+    let full = summaries.values().filter(|summary| summary.1).count() as u64;
+    assert_eq!(full, totals.full_collections);
     let stopped: u64 = summaries.values().map(|summary| summary.2).sum();
     assert_eq!(stopped, totals.stopped_ns);
     let last = summaries.last_key_value().unwrap().1;
@@ -87,9 +101,9 @@ fn each_collection_is_told_once_with_its_phases() {
     for (number, events) in &*phases.lock().unwrap() {
         let named: Vec<Phase> = events.iter().map(|event| event.phase).collect();
         let middle = if summaries[number].1 {
-            Phase::Slide
+            everything
         } else {
-            Phase::Copy
+            young
         };
         assert_eq!((named[0], named[1]), (Phase::Start, Phase::StopWorld));
         assert!(named.contains(&middle) && named.ends_with(&[Phase::ResumeWorld, Phase::End]));

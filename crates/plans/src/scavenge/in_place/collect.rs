@@ -5,6 +5,7 @@ use gleaner_base::events::Phase;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::clock;
 
+use super::NEW_OBJECTS;
 use crate::scavenge::old::Swept;
 use crate::scavenge::walk::Edge;
 use crate::scavenge::{Scavenge, State};
@@ -37,7 +38,7 @@ impl<F: SlotFormat> Scavenge<F> {
             event.bytes = bytes as u64;
             event.objects = objects as u64;
             event.workers = state.crew_sizes.workers as u32;
-            event.reason = "new objects";
+            event.reason = NEW_OBJECTS;
         });
         if self.pins.keeps() {
             let bits = self.bits();

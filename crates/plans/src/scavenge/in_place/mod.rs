@@ -28,3 +28,6 @@ mod collect;
 mod sizes;
 pub mod state;
 mod trace;
+
+/// The reason of a [`Phase::Mark`](gleaner_base::events::Phase::Mark) that is not of everything.
+pub const NEW_OBJECTS: &str = "new objects";
