@@ -173,7 +173,12 @@ impl Process {
 
     /// Takes in an event of the heap.
     fn note(&mut self, event: &Event<'_>) {
-        self.moves |= matches!(&*event.name, "copy" | "slide");
+        self.moves |= match &*event.name {
+            "copy" | "slide" | "evacuation" => true,
+            // Under `nursery=in-place`, where most collections move nothing.
+            "mark" => event.reason == "new objects",
+            _ => false,
+        };
         self.note_heap(event);
         let was_stopped = self.is_stopped;
         self.is_stopped = match &*event.name {
@@ -498,7 +503,7 @@ impl Process {
         }
     }
 
-    /// Whether objects are moved, as in the precise heap, where the size that is logged is that of the young generation.
+    /// Whether objects may be moved, as in the precise heap, where the size that is logged is that of the young generation.
     pub fn moves(&self) -> bool {
         self.moves
     }

@@ -130,6 +130,15 @@ fn the_size_before_the_first_decision_follows_from_it() {
 }
 
 #[test]
+fn a_heap_whose_nursery_lies_in_place_is_one_that_moves_objects() {
+    let marked = line("mark", 1, 20, 5, 0);
+    assert!(!process_of(&marked).moves());
+    let new = marked.replace(r#""reason":"""#, r#""reason":"new objects""#);
+    assert!(process_of(&new).moves());
+    assert!(process_of(&line("evacuation", 1, 20, 5, 0)).moves());
+}
+
+#[test]
 fn a_line_that_is_missing_joins_no_pauses() {
     let log = line("stop-world", 1, 10, 1, 0)
         + &line("mark", 1, 20, 5, 0)
