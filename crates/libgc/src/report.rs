@@ -3,6 +3,7 @@
 //! Two of the lines keep libgc's form, since programs read them: how many bytes a collection freed in which heap, and
 //! how long all of it took.
 
+use core::fmt;
 use std::io::Read;
 
 use gleaner_base::events::{Event, LineBuffer, Phase};
@@ -132,12 +133,35 @@ extern "C" fn at_exit() {
     }
 }
 
-fn seconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e9
+/// A number with digits behind its point. What the core library has for floating point is larger than this whole report.
+struct Decimal {
+    /// The number in units of its last digit.
+    units: u64,
+    /// Digits behind the point.
+    digits: u32,
 }
 
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
+impl fmt::Display for Decimal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        let one = 10u64.pow(self.digits);
+        let mut text = LineBuffer::<32>::new();
+        let (whole, rest) = (self.units / one, self.units % one);
+        write!(text, "{whole}.{rest:0width$}", width = self.digits as usize)?;
+        out.pad(text.as_str())
+    }
+}
+
+/// Seconds with six digits behind the point.
+fn seconds(nanoseconds: u64) -> Decimal {
+    let units = nanoseconds.saturating_add(500) / 1000;
+    Decimal { units, digits: 6 }
+}
+
+/// Mebibytes with one digit behind the point.
+fn mebibytes(bytes: u64) -> Decimal {
+    let units = bytes.saturating_mul(10).saturating_add(1 << 19) >> 20;
+    Decimal { units, digits: 1 }
 }
 
 /// Bytes that this process allocated; of a forked one, since the fork.
@@ -147,7 +171,7 @@ fn allocated_since_start(heap: HeapView) -> u64 {
 
 /// Numbers only; other threads may still run, so each may be a little old.
 fn print_summary(heap: HeapView, advice: &str) {
-    use core::fmt::Write;
+    use fmt::Write;
     let totals = heap.totals();
     let space = heap.space();
     let begun = totals.begun;
@@ -169,14 +193,14 @@ fn print_summary(heap: HeapView, advice: &str) {
     };
     let _ = writeln!(
         text,
-        "  pauses         {:>12.6} s total, {:.6} s longest, {:.6} s mean",
+        "  pauses         {:>12} s total, {} s longest, {} s mean",
         seconds(totals.stopped_ns),
         seconds(totals.longest_stop_ns),
         seconds(mean)
     );
     let _ = writeln!(
         text,
-        "  time to stop   {:>12.6} s total, {:.6} s longest",
+        "  time to stop   {:>12} s total, {} s longest",
         seconds(totals.stopping_ns),
         seconds(totals.longest_stopping_ns)
     );
@@ -190,7 +214,7 @@ fn print_summary(heap: HeapView, advice: &str) {
     if totals.cycles > 0 {
         let _ = writeln!(
             text,
-            "  steps          {:>12} in {} cycles ({} ended in their stop), {:.6} s total, {:.6} s longest, {} lost the processor, {:.6} s without it",
+            "  steps          {:>12} in {} cycles ({} ended in their stop), {} s total, {} s longest, {} lost the processor, {} s without it",
             totals.steps,
             totals.cycles,
             totals.cycles_cut_short,
@@ -202,35 +226,35 @@ fn print_summary(heap: HeapView, advice: &str) {
     }
     let _ = writeln!(
         text,
-        "  marking        {:>12.6} s",
+        "  marking        {:>12} s",
         seconds(totals.marking_ns)
     );
     let _ = writeln!(
         text,
-        "  sweeping       {:>12.6} s",
+        "  sweeping       {:>12} s",
         seconds(totals.sweeping_ns + space.sweep_ns())
     );
-    let _ = writeln!(text, "  allocated      {:>12.1} MiB", mebibytes(allocated));
+    let _ = writeln!(text, "  allocated      {:>12} MiB", mebibytes(allocated));
     let _ = writeln!(
         text,
-        "  reclaimed      {:>12.1} MiB",
+        "  reclaimed      {:>12} MiB",
         mebibytes(totals.reclaimed_bytes - begun.reclaimed)
     );
     let _ = writeln!(
         text,
-        "  peak heap      {:>12.1} MiB",
+        "  peak heap      {:>12} MiB",
         mebibytes(totals.peak_capacity as u64)
     );
     let _ = writeln!(
         text,
-        "  final heap     {:>12.1} MiB, {:.1} MiB in use",
+        "  final heap     {:>12} MiB, {} MiB in use",
         mebibytes(space.capacity() as u64),
         mebibytes(space.used_bytes() as u64)
     );
     if totals.idle_times + totals.idle_collections > 0 {
         let _ = writeln!(
             text,
-            "  given back     {:>12.1} MiB; idle times: {}, collections for that: {}",
+            "  given back     {:>12} MiB; idle times: {}, collections for that: {}",
             mebibytes(totals.given_back),
             totals.idle_times,
             totals.idle_collections
@@ -238,7 +262,7 @@ fn print_summary(heap: HeapView, advice: &str) {
     }
     let _ = writeln!(
         text,
-        "  peak resident  {:>12.1} MiB",
+        "  peak resident  {:>12} MiB",
         mebibytes(residency::peak_resident_bytes())
     );
     let _ = writeln!(text, "  markers        {:>12}", CREW.helpers() + 1);
@@ -274,7 +298,7 @@ const COLUMNS: usize = 110;
 const INDENT: usize = 17;
 
 /// Writes sentences below each other's beginning, in lines that a terminal shows whole.
-fn write_wrapped(text: &mut impl core::fmt::Write, label: &str, sentences: &str) {
+fn write_wrapped(text: &mut impl fmt::Write, label: &str, sentences: &str) {
     let mut column = INDENT;
     let _ = write!(text, "  {label:<width$}", width = INDENT - 2);
     for (index, word) in sentences.split(' ').enumerate() {
@@ -293,7 +317,7 @@ fn write_wrapped(text: &mut impl core::fmt::Write, label: &str, sentences: &str)
 
 /// Why collections are of everything and in one stop although the options or the program want it otherwise; nothing where
 /// they do not, or where it is as wanted.
-fn write_unwatched(text: &mut impl core::fmt::Write, heap: HeapView) -> core::fmt::Result {
+fn write_unwatched(text: &mut impl fmt::Write, heap: HeapView) -> fmt::Result {
     let mode = heap.mode();
     if let Some(unavailable) = heap.unwatched() {
         writeln!(text, "Pages cannot be watched: {unavailable}.")
@@ -310,7 +334,7 @@ fn write_unwatched(text: &mut impl core::fmt::Write, heap: HeapView) -> core::fm
 }
 
 /// What to do about it, in words: a line for each piece of advice.
-fn write_advice(text: &mut impl core::fmt::Write, heap: HeapView) {
+fn write_advice(text: &mut impl fmt::Write, heap: HeapView) {
     let totals = heap.totals();
     let mean = totals.stopped_ns.checked_div(totals.stops).unwrap_or(0);
     let begun = totals.begun;

@@ -115,6 +115,8 @@ pub fn futex_wake(word: &AtomicU32, count: u32) {
     );
 }
 
+// Not inline: the doors have some hundred of these calls, and the kernel takes much longer than one.
+#[inline(never)]
 fn futex(word: &AtomicU32, operation: usize, value: u32, timeout: *const Timespec) {
     // SAFETY: the timeout is null or points to a timespec of the caller's, live for the call.
     unsafe { processor::futex(word, operation, value, timeout as usize) };

@@ -27,7 +27,7 @@ use super::entry::{Entry, FROM_HEAP, FROM_STACK};
 use super::mark_engine::{MAX_FIFO, Marker, Own, is_over};
 pub use super::mark_engine::{MarkEngine, MarkOutcome};
 use super::mark_phase::MarkPhase;
-use super::prefetch::{Prefetch, PrefetchSettings};
+use super::prefetch::{Plain, Prefetch, PrefetchSettings};
 use super::scan::{MarkContext, Scanner};
 use super::space::MarkSweep;
 use crate::mark_sweep::block::{BLOCK_BYTES, BlockIndex, State};
@@ -150,7 +150,7 @@ impl MarkEngine {
         self.lead(|leader| leader.visit_any(word));
     }
 
-    /// Calls `scan` on the leader's scanner with the heap's prefetch policy: `low..high` under the lax rule.
+    /// Visits the words of a stack at once, under the lax rule.
     ///
     /// # Safety
     /// The range must be readable; the world must be stopped.
@@ -158,8 +158,17 @@ impl MarkEngine {
         if self.observes() {
             return self.keep_range(low, high, FROM_STACK);
         }
+        // SAFETY: `low..high` is readable and the world is stopped, as asked; rounding shrinks it.
+        unsafe { self.scan_at_once(low.align_up(8), high.align_down(8), FROM_STACK) };
+    }
+
+    /// Visits the words of `low..high`, both 8-aligned, under the heap's prefetch policy.
+    ///
+    /// # Safety
+    /// As for [`MarkEngine::scan_stack`].
+    unsafe fn scan_at_once(&self, low: Address, high: Address, lax: bool) {
         // SAFETY: `low..high` is readable and the world is stopped, as asked.
-        with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.scan_stack_range::<P>(low, high) }));
+        with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.scan_words::<P>(low, high, lax) }));
     }
 
     /// Pushes a root range under the rule of the heap.
@@ -170,8 +179,11 @@ impl MarkEngine {
         if self.observes() {
             return self.keep_range(low, high, FROM_HEAP);
         }
-        // SAFETY: `low..high` is readable and the world is stopped, as asked.
-        with_policy!(self.settings, P => self.lead(|leader| unsafe { leader.push_range::<P>(low, high) }));
+        let (low, high) = (low.align_up(8), high.align_down(8));
+        if !self.lead(|leader| leader.push_range(low, high)) {
+            // SAFETY: `low..high` is readable and the world is stopped, as asked; rounding shrinks it.
+            unsafe { self.scan_at_once(low, high, FROM_HEAP) };
+        }
     }
 
     /// Visits the words of one object at once, greying and pushing what they refer to.
@@ -179,16 +191,18 @@ impl MarkEngine {
     /// # Safety
     /// The descriptor must be the object's; the world must be stopped.
     pub unsafe fn scan_now(&self, object: Address, descriptor: usize) {
-        with_policy!(self.settings, P => self.lead(|leader| {
+        let start = object.word();
+        self.lead(|leader| {
             if descriptor & descriptor::TAGS == descriptor::LENGTH {
                 // SAFETY: the descriptor is the object's, as asked: the length of its readable words.
-                unsafe { leader.scan_words::<P>(object, object.add(descriptor & !7), FROM_HEAP) };
+                unsafe {
+                    leader.scan_words::<Plain>(object, object.add(descriptor & !7), FROM_HEAP)
+                };
             } else {
                 // SAFETY: the descriptor is the object's and the world is stopped, as asked.
-                unsafe { leader.scan_entry::<P>(Entry { start: object.word(), descriptor }, true) };
+                unsafe { leader.scan_entry::<Plain>(Entry { start, descriptor }, true) };
             }
-            leader.check_all_edges::<P>();
-        }));
+        });
     }
 
     /// Scans what an entry describes at once; what that makes grey waits for [`MarkEngine::drain`].
@@ -196,11 +210,8 @@ impl MarkEngine {
     /// # Safety
     /// The entry must describe readable memory; the world must be stopped.
     pub unsafe fn scan_entry(&self, entry: Entry) {
-        with_policy!(self.settings, P => self.lead(|leader| {
-            // SAFETY: the entry describes readable memory and the world is stopped, as asked.
-            unsafe { leader.scan_entry::<P>(entry, true) };
-            leader.check_all_edges::<P>();
-        }));
+        // SAFETY: the entry describes readable memory and the world is stopped, as asked.
+        self.lead(|leader| unsafe { leader.scan_entry::<Plain>(entry, true) });
     }
 
     /// Whether anything was pushed since the last phase, where that has come to its end. What found no room was dropped from a
@@ -250,7 +261,7 @@ impl MarkEngine {
         context: &MarkContext,
     ) -> bool {
         let workers = workers.clamp(1, self.ready);
-        with_policy!(self.settings, P => self.lead(|leader| leader.check_all_edges::<P>()));
+        self.lead(|leader| leader.check_all_edges::<Plain>());
         loop {
             if is_over(deadline) {
                 return false;
@@ -294,7 +305,7 @@ impl MarkEngine {
         for index in 0..self.ready {
             // SAFETY: no phase is running, and this is the collecting thread.
             let own = unsafe { self.own(index) };
-            with_policy!(self.settings, P => own.scanner.check_all_edges::<P>());
+            own.scanner.check_all_edges::<Plain>();
             own.return_fifo();
             while own.scanner.pop().is_some() {}
         }
@@ -315,8 +326,7 @@ impl MarkEngine {
 
     fn run(&self, crew: &Crew, workers: usize, space: &MarkSweep, deadline: u64) {
         with_policy!(self.settings, P => {
-            let phase = MarkPhase::<P> { engine: self, space, deadline, policy: core::marker::PhantomData };
-            crew.run(workers, &phase);
+            crew.run(workers, &MarkPhase::new::<P>(self, space, deadline));
         });
     }
 

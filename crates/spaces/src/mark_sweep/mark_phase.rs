@@ -14,7 +14,7 @@ use gleaner_work::{Phase, Steal, Verdict, Worker};
 use super::batches::{BATCH_ENTRIES, NO_BATCH};
 use super::entry::Entry;
 use super::mark_engine::{MAX_FIFO, MarkEngine, Own, is_over};
-use super::prefetch::{Policy, Prefetch};
+use super::prefetch::{Plain, Policy, Prefetch};
 use super::scan::Scanned;
 use super::space::MarkSweep;
 use crate::mark_sweep::block::BlockIndex;
@@ -23,25 +23,27 @@ use crate::mark_sweep::block::BlockIndex;
 const SHARE_ABOVE: usize = 16;
 const ENTRIES_BETWEEN_LOOKS: u32 = 32;
 
-/// One phase of marking under a policy.
-pub(super) struct MarkPhase<'a, P> {
-    pub(super) engine: &'a MarkEngine,
-    pub(super) space: &'a MarkSweep,
+/// One phase of marking under a policy. Only the loop that looks at objects is compiled for each policy: it is called through
+/// a pointer, once for many objects.
+pub(super) struct MarkPhase<'a> {
+    engine: &'a MarkEngine,
+    space: &'a MarkSweep,
     /// When workers leave what is grey to the next step, in nanoseconds of the monotonic clock; 0 for never.
-    pub(super) deadline: u64,
-    pub(super) policy: core::marker::PhantomData<fn() -> P>,
+    deadline: u64,
+    /// [`MarkPhase::drain_under`] of the policy.
+    drain: fn(&MarkPhase, &mut Own, &Worker) -> bool,
 }
 
 // SAFETY: workers only share the engine's atomics and read the space.
-unsafe impl<P> Sync for MarkPhase<'_, P> {}
+unsafe impl Sync for MarkPhase<'_> {}
 
-impl<P: Policy> Phase for MarkPhase<'_, P> {
+impl Phase for MarkPhase<'_> {
     fn work(&self, worker: &Worker) {
         // SAFETY: this is the worker with that index, and the phase takes no other reference to what it has for itself.
         let own = unsafe { self.engine.own(worker.index()) };
         loop {
             if self.drain(own, worker) || self.is_over() {
-                own.scanner.check_all_edges::<P>();
+                own.scanner.check_all_edges::<Plain>();
                 own.return_fifo();
                 self.post_for_leader(own, worker);
                 return;
@@ -60,7 +62,21 @@ impl<P: Policy> Phase for MarkPhase<'_, P> {
 /// Entries of objects that are looked at again, pushed before they are scanned. Fewer than the smallest mark stack holds.
 const ENTRIES_AGAIN: usize = 64;
 
-impl<P: Policy> MarkPhase<'_, P> {
+impl<'a> MarkPhase<'a> {
+    /// A phase under policy `P`, until `deadline`.
+    pub(super) fn new<P: Policy>(
+        engine: &'a MarkEngine,
+        space: &'a MarkSweep,
+        deadline: u64,
+    ) -> MarkPhase<'a> {
+        MarkPhase {
+            engine,
+            space,
+            deadline,
+            drain: |phase, own, worker| phase.drain_under::<P>(own, worker),
+        }
+    }
+
     /// Whether this step has had its time.
     #[inline]
     fn is_over(&self) -> bool {
@@ -69,12 +85,18 @@ impl<P: Policy> MarkPhase<'_, P> {
 
     /// Scans until the stack and the queue are empty, or time is over; whether it is.
     fn drain(&self, own: &mut Own, worker: &Worker) -> bool {
+        (self.drain)(self, own, worker)
+    }
+
+    // Not inline: in the closure that leads here, its loop takes an instruction more for each object.
+    #[inline(never)]
+    fn drain_under<P: Policy>(&self, own: &mut Own, worker: &Worker) -> bool {
         let mut until_look = ENTRIES_BETWEEN_LOOKS;
         loop {
             // SAFETY: entries describe objects of the heap or root ranges; the world is stopped.
             until_look -= unsafe { own.scanner.scan_small::<P>(until_look) };
             if until_look > 0 {
-                let Some(entry) = self.next(own) else {
+                let Some(entry) = self.next::<P>(own) else {
                     return false;
                 };
                 // SAFETY: the entry describes an object of the heap or a root range; the world is stopped.
@@ -100,10 +122,10 @@ impl<P: Policy> MarkPhase<'_, P> {
     }
 
     #[inline(always)]
-    fn next(&self, own: &mut Own) -> Option<Entry> {
+    fn next<P: Policy>(&self, own: &mut Own) -> Option<Entry> {
         match P::PREFETCH {
             Prefetch::None | Prefetch::OnGrey => own.scanner.pop(),
-            Prefetch::Fifo => self.next_of_fifo(own),
+            Prefetch::Fifo => self.next_of_fifo::<P>(own),
             Prefetch::Edges => loop {
                 if let Some(entry) = own.scanner.pop() {
                     break Some(entry);
@@ -116,7 +138,7 @@ impl<P: Policy> MarkPhase<'_, P> {
     }
 
     #[inline(always)]
-    fn next_of_fifo(&self, own: &mut Own) -> Option<Entry> {
+    fn next_of_fifo<P: Policy>(&self, own: &mut Own) -> Option<Entry> {
         let length = self.engine.settings.fifo_length;
         while own.fifo_length < length {
             let Some(entry) = own.scanner.pop() else {

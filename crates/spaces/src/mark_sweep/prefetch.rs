@@ -43,6 +43,9 @@ pub trait Policy {
 /// The policies: `MODE` is 0 none, 1 on-grey, 2 fifo, 3 edges.
 pub struct Choice<const MODE: u8, const NTA: bool, const PERMUTED: bool>;
 
+/// The policy for what is scanned one object at a time, where nothing is to wait in a queue, and for what is left in one.
+pub type Plain = Choice<0, false, false>;
+
 impl<const MODE: u8, const NTA: bool, const PERMUTED: bool> Policy for Choice<MODE, NTA, PERMUTED> {
     const PREFETCH: Prefetch = match MODE {
         0 => Prefetch::None,

@@ -19,7 +19,7 @@ pub use super::entry::{Entry, FROM_HEAP, FROM_STACK};
 use super::entry::{PROC_ENTRIES, read_halves};
 use super::lines::LineFilter;
 use super::object_descriptors::ObjectDescriptors;
-use super::prefetch::{Policy, Prefetch};
+use super::prefetch::{Plain, Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
 use crate::mark_sweep::block::{BLOCK_BYTES, BlockTable, RESCAN, Resolved};
 use crate::mark_sweep::kinds::descriptor;
@@ -544,7 +544,7 @@ impl Scanner {
             }
             descriptor::PROC if leader || self.context().may_run_on_helpers(descriptor) => {
                 // SAFETY: the entry describes readable memory and the world is stopped, as asked.
-                unsafe { self.call_proc::<P>(start, descriptor, settles) };
+                unsafe { self.call_proc(start, descriptor, settles) };
                 Scanned::Done
             }
             descriptor::PROC => Scanned::NeedsLeader,
@@ -587,7 +587,7 @@ impl Scanner {
     /// # Safety
     /// As for [`Scanner::scan_entry`].
     #[inline(never)]
-    unsafe fn call_proc<P: Policy>(&mut self, start: usize, descriptor: usize, settles: bool) {
+    unsafe fn call_proc(&mut self, start: usize, descriptor: usize, settles: bool) {
         let context = self.context();
         let index = (descriptor >> 2) & (MAX_PROCS - 1);
         let environment = descriptor >> (2 + descriptor::LOG_MAX_PROCS);
@@ -616,18 +616,18 @@ impl Scanner {
         self.top = top.wrapping_add(1);
         if settles && !self.context().is_own_proc(descriptor) {
             // SAFETY: the procedure pushed what describes readable memory, and the world is stopped, as asked.
-            unsafe { self.settle::<P>(depth) };
+            unsafe { self.settle(depth) };
         }
     }
 
     /// Scans those of the entries above the first `depth` that are not of objects of the heap as their blocks describe
-    /// them: a mark procedure may push any memory that is readable in the stop.
+    /// them: a mark procedure may push any memory that is readable in the stop. What they refer to is visited at once.
     ///
     /// # Safety
     /// As for [`Scanner::scan_entry`], of the entries above.
     #[cold]
     #[inline(never)]
-    unsafe fn settle<P: Policy>(&mut self, depth: usize) {
+    unsafe fn settle(&mut self, depth: usize) {
         let mut at = depth;
         while at < self.depth() {
             // SAFETY: `at` is below the depth of the stack.
@@ -649,39 +649,24 @@ impl Scanner {
                 let high = low.add(entry.descriptor & !7);
                 self.scanned_bytes += entry.descriptor;
                 // SAFETY: the entry describes readable memory, as asked.
-                unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };
+                unsafe { self.scan_words::<Plain>(low, high, FROM_HEAP) };
             } else {
                 // SAFETY: the entry describes readable memory, as asked. What it pushes comes to its turn here.
-                unsafe { self.follow::<P>(entry, true, false) };
+                unsafe { self.follow::<Plain>(entry, true, false) };
             }
         }
     }
 
-    /// Visits every word of a range at once, with the lax rule of stacks.
-    ///
-    /// # Safety
-    /// The range must be readable.
-    pub unsafe fn scan_stack_range<P: Policy>(&mut self, low: Address, high: Address) {
-        // SAFETY: `low..high` is readable, as asked; rounding shrinks it.
-        unsafe { self.scan_words::<P>(low.align_up(8), high.align_down(8), FROM_STACK) };
-    }
-
-    /// Pushes a root range to be scanned with the rule of the heap; scans it at once if the stack is full.
-    ///
-    /// # Safety
-    /// As for [`Scanner::scan_stack_range`].
-    pub unsafe fn push_range<P: Policy>(&mut self, low: Address, high: Address) {
-        let (low, high) = (low.align_up(8), high.align_down(8));
+    /// Pushes a root range to be scanned with the rule of the heap; false if it has to be scanned at once, because the stack
+    /// is full or the world may run before it is scanned.
+    pub(super) fn push_range(&mut self, low: Address, high: Address) -> bool {
         if high <= low {
-            return;
+            return true;
         }
         let entry = Entry {
             start: low.word(),
             descriptor: high.offset_from(low),
         };
-        if self.context().mode.may_pause() || !self.push(entry) {
-            // SAFETY: `low..high` is readable, as asked.
-            unsafe { self.scan_words::<P>(low, high, FROM_HEAP) };
-        }
+        !self.context().mode.may_pause() && self.push(entry)
     }
 }
