@@ -58,6 +58,13 @@ embeds() {
 }
 check "an embedder finds header and library by pkg-config" embeds
 
+# Bytes, of what people download and what is mapped into each process.
+at_most() { [ "$(stat --format %s "$1")" -le "$2" ] || { stat --format '%n has %s bytes' "$1"; return 1; }; }
+check "the command has 2.5 MB at most" at_most "$there/bin/gleaner" 2500000
+check "libgc.so.1 has 1.0 MB at most" at_most "$there/lib/gleaner/libgc.so.1" 1000000
+
+. tests/package/user.sh
+
 has_no_path() { is "$(grep -lrF -e "$PWD" -e "${CARGO_HOME:-$HOME/.cargo}" "$there" "$out/$folder-debug")" ""; }
 check "no file names a directory of this machine" has_no_path
 stripped() { is "$(readelf --sections --wide "${binaries[@]}" | grep -oE ' \.(debug_info|debug_line|symtab)\b')" ""; }
