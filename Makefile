@@ -81,7 +81,7 @@ test: export FOR_TESTS := 1
 test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
-LONG_STEPS := docs:tally test-crates:status test-oldest:status test-release:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-arm64:tally test-conformance-long:tally test-clients-long:tally \
+LONG_STEPS := docs:tally test-crates:status test-semver:status test-oldest:status test-release:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-arm64:tally test-conformance-long:tally test-clients-long:tally \
 	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally test-idle:tally check-rivals:status test-rivals:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
@@ -273,15 +273,29 @@ test-rust-long: build
 	GLEANER_LONG=1 $(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner --test heap --test random
 	$(CARGO) test $(CARGO_FLAGS) -p gleaner-bench --test accesses -- --ignored of_what_is_shipped
 
-# As if the crates were published, and what is said of those that they need: licences, versions, where they come from.
+# As if the crates were published: each is compiled from its package. And what is said of those that they need: licences, versions, where they come from.
 DENY := $(RELEASE_TOOLS)/bin/cargo-deny
 $(DENY):
 	$(INSTALL_TOOL) cargo-deny@0.20.2
 
-.PHONY: test-crates test-oldest
+.PHONY: test-crates test-semver test-oldest
 test-crates: packages-build | $(DENY)
-	$(CARGO) publish --workspace --dry-run --no-verify --allow-dirty $(CARGO_FLAGS)
+	$(CARGO) publish --workspace --dry-run --allow-dirty $(CARGO_FLAGS)
 	$(DENY) $(CARGO_FLAGS) check licenses bans sources
+
+# The interfaces that docs/stability.md promises to keep, against those of the last version, which a tag vVERSION names.
+KEEP_INTERFACE := gleaner gleaner-eventlog gleaner-heapgraph
+SEMVER := $(RELEASE_TOOLS)/bin/cargo-semver-checks
+$(SEMVER):
+	$(INSTALL_TOOL) --no-default-features cargo-semver-checks@0.51.0
+
+test-semver: packages-build
+	tag=$$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2> /dev/null || true); \
+	if [ -z "$$tag" ]; then echo "make test-semver: nothing is compared, since no tag vVERSION of an earlier version leads here"; exit 0; fi; \
+	$(MAKE) $(SEMVER); \
+	rm -rf target/semver; mkdir -p target/semver/$$tag; \
+	git archive $$tag | tar --extract --directory target/semver/$$tag; \
+	$(SEMVER) semver-checks --baseline-root target/semver/$$tag $(KEEP_INTERFACE:%=--package %)
 
 # What `make release` makes, in two folders.
 .PHONY: test-release
@@ -760,9 +774,11 @@ help:
 #|                          make install leaves, by pkg-config
 #|   make test-embed        how large a small program is with the libraries of make embed
 #|                          and make embed-stable; needs a nightly compiler
-#|   make test-crates       a publication of the crates that stops before it is one, and
-#|                          the licences and origins of what they need; installs
-#|                          cargo-deny under target/
+#|   make test-crates       a publication of the crates that stops before it is one, each
+#|                          compiled from its package, and the licences and origins of
+#|                          what they need; installs cargo-deny under target/
+#|   make test-semver       interfaces of crates that break a promise to the last tag
+#|                          vVERSION, if there is one; installs cargo-semver-checks
 #|   make test-release      that make release makes the same bytes in two folders, and what they are
 #|   make test-oldest       all crates by the oldest Rust that they allow; rustup fetches it
 #|   make test-package      the Debian package, manual pages and completion
