@@ -2,8 +2,8 @@
 //! those that live stay there (sticky mark bits; Demers and others, POPL 1990; on lines, sticky Immix, PLDI 2008).
 //!
 //! What is old is said by a mark, not by an address: the start bit of an object in the table of objects. A new object of the
-//! old space has none. A collection of new objects ([`trace`]) begins at roots and dirty cards, sets the start bit of each new
-//! object that it reaches, and marks its lines. It then sweeps the blocks that had an owner ([`collect`]). Nothing is copied,
+//! old space has none. A collection of new objects (`trace`) begins at roots and dirty cards, sets the start bit of each new
+//! object that it reaches, and marks its lines. It then sweeps the blocks that had an owner (`collect`). Nothing is copied,
 //! so there is nothing for which room could lack. All that was reached is old from then on, so no card is dirty afterwards,
 //! and old objects on clean cards are not looked at. A collection of everything is that of `old=mark-region`, which may
 //! evacuate, or slides; when there is one, [`decide::in_place`](crate::scavenge::decide::in_place) says.
