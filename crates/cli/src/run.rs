@@ -23,6 +23,8 @@ const TRAPPED: u8 = 134;
 /// What `--stats` tells.
 struct Times {
     compiling: Duration,
+    /// Whether each function was checked as it was compiled.
+    with_checks: bool,
     running: Duration,
 }
 
@@ -31,9 +33,9 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let name = Path::new(&args.program[0]);
     let about = |failure: Failure| failure.context(name.display());
     let setup = setup(&args)?;
-    let heap = heap(&args.options)?;
+    let (heap, with_checks) = heap(&args.options)?;
     let bytes = read(name).map_err(about)?;
-    let mut engine = Engine::new(heap, false).map_err(|error| match error {
+    let mut engine = Engine::new(heap, with_checks).map_err(|error| match error {
         EngineError::Heap(BuildError::Option(_)) => Failure::usage(error),
         _ => Failure::refused(error),
     })?;
@@ -47,6 +49,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let ended = wasi::run(&mut engine, &module, setup);
     let times = Times {
         compiling,
+        with_checks,
         running: start.elapsed(),
     };
     if args.stats {
@@ -113,25 +116,27 @@ fn check_variable(variable: &OsStr) -> Result<(), Failure> {
 }
 
 /// A heap with the options of the environment, then those of the command line. What of the environment is for heaps of libgc
-/// alone is left out.
-fn heap(items: &[String]) -> Result<Builder, Failure> {
+/// alone is left out. And whether it is verified, so that what is compiled is to be, too.
+fn heap(items: &[String]) -> Result<(Builder, bool), Failure> {
     let effective = options::effective(items, Some(HeapKind::Precise))?;
     let serves = |name: &str| {
         TABLE
             .iter()
             .any(|info| info.name == name && info.serves.includes(HeapKind::Precise))
     };
-    let mut heap = Heap::builder().ignore_environment();
+    let (mut heap, mut with_checks) = (Heap::builder().ignore_environment(), false);
     for item in effective.list.split(',') {
         if let Some((name, value)) = item.split_once('=')
             && serves(name.trim())
         {
-            heap = heap
-                .option(name.trim(), value.trim())
-                .map_err(Failure::usage)?;
+            let (name, value) = (name.trim(), value.trim());
+            heap = heap.option(name, value).map_err(Failure::usage)?;
+            if name == "verify" {
+                with_checks = value != "off";
+            }
         }
     }
-    Ok(heap)
+    Ok((heap, with_checks))
 }
 
 /// What the run took, in words.
@@ -140,7 +145,8 @@ fn stats(engine: &mut Engine, times: &Times) -> String {
     let time = |of: Duration| words::time(of.as_nanos() as u64);
     let collecting = Duration::from_nanos(totals.stopped_ns);
     let mut text = format!(
-        "gleaner: compiled in {}, ran for {}, of which collections took {}\n",
+        "gleaner: compiled{} in {}, ran for {}, of which collections took {}\n",
+        if times.with_checks { " with checks" } else { "" },
         time(times.compiling),
         time(times.running),
         time(collecting)
