@@ -124,7 +124,14 @@ pub(crate) unsafe extern "C" fn land(
     landing: usize,
     record: *const Record,
 ) -> ! {
-    naked_asm!("mov rsp, rdi", "mov rbp, rsi", "mov rax, rdx", "jmp rcx",)
+    naked_asm!(
+        "mov rsp, rdi",
+        "mov rbp, rsi",
+        "mov rax, rdx",
+        // The runtime's functions below used it for something else.
+        "mov r15, r8",
+        "jmp rcx",
+    )
 }
 
 /// A frame of compiled code.
