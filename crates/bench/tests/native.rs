@@ -42,6 +42,25 @@ fn failure(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&done.stderr).into_owned()
 }
 
+/// Arrays of 20 KB take pages. What is free in lines between small objects is no room for them: a heap that took it for such would
+/// collect new objects for each few of them.
+#[test]
+fn large_objects_beside_small_ones_in_place_lead_to_few_collections() {
+    let line = run(&[
+        "jbb",
+        "--threads",
+        "1",
+        "--heap",
+        "23",
+        "--workers",
+        "1",
+        "--opt",
+        "old=mark-region,nursery=in-place",
+    ]);
+    let collections = line["collections"].as_u64().unwrap();
+    assert!((10..500).contains(&collections), "{line}");
+}
+
 /// The result of a tiny run in each slot format, with one worker and with three. There were collections.
 fn result(name: &str, heap: &str, more: &[&str]) -> String {
     let mut results = Vec::new();

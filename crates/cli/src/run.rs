@@ -146,7 +146,11 @@ fn stats(engine: &mut Engine, times: &Times) -> String {
     let collecting = Duration::from_nanos(totals.stopped_ns);
     let mut text = format!(
         "gleaner: compiled{} in {}, ran for {}, of which collections took {}\n",
-        if times.with_checks { " with checks" } else { "" },
+        if times.with_checks {
+            " with checks"
+        } else {
+            ""
+        },
         time(times.compiling),
         time(times.running),
         time(collecting)

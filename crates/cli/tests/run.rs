@@ -139,7 +139,10 @@ fn the_heap_has_the_options_and_says_what_it_took() {
     assert!(!said.contains(" 0 young"), "{said}");
     let options = ["--stats", "--opt", "heap-limit=4m,verify=edges"];
     let checked = stderr(&run_module(&options, &lists, &[]));
-    assert!(checked.contains("gleaner: compiled with checks in "), "{checked}");
+    assert!(
+        checked.contains("gleaner: compiled with checks in "),
+        "{checked}"
+    );
     let limited = r#"(module (type $node (struct (field (ref null $node))))
         (func $grow (export "_start") (local $list (ref null $node))
             (loop $more (local.set $list (struct.new $node (local.get $list))) (br $more))))"#;

@@ -21,6 +21,24 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old_space_room() + self.old.holes()
     }
 
+    /// Bytes that new objects may take now, of which there may be `young`. Holes that are too small for what is asked for are no
+    /// room for that, and none is for large objects, which take pages.
+    fn left_for_what_is_asked(
+        &self,
+        state: &State,
+        world: &mut WorldStopped<'_>,
+        young: usize,
+    ) -> usize {
+        match (state.growth.asked, self.lines()) {
+            (asked, _) if asked > LARGE_BYTES => self.old_space_room(),
+            (asked, Some(lines)) if (LINE_BYTES + 1..=LARGE_BYTES).contains(&asked) => {
+                let holes = lines.in_holes(world, &self.old.region, asked, young);
+                self.old_space_room() + holes
+            }
+            _ => self.left_in_place(),
+        }
+    }
+
     /// Whether everything is to be slid together, behind a collection that left what lives in its place. Never while objects
     /// are kept.
     pub(in crate::scavenge) fn is_fragmented(
@@ -33,14 +51,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
         self.set_old_end(&mut world.allocator());
         let young = state.lately.young;
-        let left = match (state.growth.asked, self.lines()) {
-            // Holes that are too small for what is asked for are no room for that.
-            (asked, Some(lines)) if (LINE_BYTES + 1..=LARGE_BYTES).contains(&asked) => {
-                let holes = lines.in_holes(world, &self.old.region, asked, young);
-                self.old_space_room() + holes
-            }
-            _ => self.left_in_place(),
-        };
+        let left = self.left_for_what_is_asked(state, world, young);
         in_place::slides(left, young, state.growth.left_by_sliding)
     }
 
@@ -57,6 +68,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.old_limit.store(limit, Ordering::Relaxed);
         self.make_resident_room(&mut world.allocator(), 0);
         self.set_old_end(&mut world.allocator());
+        let left = self.left_for_what_is_asked(state, world, state.lately.young);
         let lately = &mut state.lately;
         let filled = self.old_used() - self.old_holes();
         let decision = in_place::decide(&Measurements {
@@ -66,7 +78,7 @@ impl<F: SlotFormat> Scavenge<F> {
             filled_before: state.growth.filled,
             filled_at_full: state.last_full.filled,
             allocated: collection.allocated,
-            left: self.left_in_place(),
+            left,
             young: lately.young,
             least_young: self.least_young_at(limit),
             adapts: self.config.options.resize && collection.for_room,
