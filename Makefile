@@ -308,7 +308,7 @@ test-oldest: packages-build
 	rustup toolchain install --profile minimal $(OLDEST)
 	cargo +$(OLDEST) check $(CARGO_FLAGS) --workspace $(NEWER) --target-dir target/oldest
 
-# Tests that measure, or that wait for a placer that looks seldom on a busy machine: nothing else is to run beside them.
+# Tests that measure, or that wait for what the placer sees: nothing else is to run beside them.
 ALONE := --test place --test place_auto --test place_found --test place_sees
 test-alone: build
 	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner-cli $(ALONE)
