@@ -5,8 +5,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+#[cfg(feature = "wasm")]
+use clap::builder::PossibleValuesParser;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
+#[cfg(feature = "wasm")]
+use gleaner_wasm::Compile;
 
 /// Run programs that use Boehm's libgc on Gleaner, without rebuilding them.
 #[derive(Parser)]
@@ -144,7 +148,17 @@ pub(crate) struct RunArgs {
     /// Set a variable of the program's environment, which is empty otherwise; may be repeated
     #[arg(long = "env", value_name = "NAME=VALUE")]
     pub(crate) variables: Vec<OsString>,
-    /// Say at the end how long it took to compile, to run and to collect, the longest stop, and the peak of memory
+    /// When to compile: each function when it is first called, or all of them before the program starts
+    #[arg(
+        long, value_name = "WHEN", default_value = "lazy",
+        value_parser = PossibleValuesParser::new(["lazy", "eager"]).map(|when| match &*when {
+            "eager" => Compile::Eager,
+            _ => Compile::Lazy,
+        })
+    )]
+    pub(crate) compile: Compile,
+    /// Say at the end how many functions were compiled, how long it took to compile, to run and to collect, the longest stop,
+    /// and the peak of memory
     #[arg(long)]
     pub(crate) stats: bool,
     /// The module and the program's arguments

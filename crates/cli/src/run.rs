@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use gleaner::{BuildError, Builder, Heap};
 use gleaner_base::options::{HeapKind, TABLE};
 use gleaner_wasm::wasi::{self, RunError, Setup};
-use gleaner_wasm::{Engine, EngineError, Trap};
+use gleaner_wasm::{Compilation, Engine, EngineError, Settings, Trap};
 
 use crate::arguments::RunArgs;
 use crate::failure::Failure;
@@ -22,10 +22,12 @@ const TRAPPED: u8 = 134;
 
 /// What `--stats` tells.
 struct Times {
-    compiling: Duration,
+    /// Without compiling.
+    loading: Duration,
+    /// Without compiling.
+    running: Duration,
     /// Whether each function was checked as it was compiled.
     with_checks: bool,
-    running: Duration,
 }
 
 /// Runs `gleaner run`.
@@ -35,7 +37,12 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let setup = setup(&args)?;
     let (heap, with_checks) = heap(&args.options)?;
     let bytes = read(name).map_err(about)?;
-    let mut engine = Engine::new(heap, with_checks).map_err(|error| match error {
+    let settings = Settings {
+        checks: with_checks,
+        compile: args.compile,
+        ..Settings::default()
+    };
+    let mut engine = Engine::with_settings(heap, settings).map_err(|error| match error {
         EngineError::Heap(BuildError::Option(_)) => Failure::usage(error),
         _ => Failure::refused(error),
     })?;
@@ -43,14 +50,16 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let module = engine
         .load(&bytes)
         .map_err(|error| about(Failure::refused(error)))?;
-    let compiling = start.elapsed();
+    let compiling = engine.compilation().time;
+    let loading = start.elapsed().saturating_sub(compiling);
     drop(bytes);
     let start = Instant::now();
     let ended = wasi::run(&mut engine, &module, setup);
+    let running = start.elapsed() + compiling;
     let times = Times {
-        compiling,
+        loading,
+        running: running.saturating_sub(engine.compilation().time),
         with_checks,
-        running: start.elapsed(),
     };
     if args.stats {
         // Where nobody can be told, the status still says how it ended.
@@ -142,16 +151,23 @@ fn heap(items: &[String]) -> Result<(Builder, bool), Failure> {
 /// What the run took, in words.
 fn stats(engine: &mut Engine, times: &Times) -> String {
     let totals = engine.totals();
+    let Compilation {
+        functions,
+        compiled,
+        time: compiling,
+    } = engine.compilation();
     let time = |of: Duration| words::time(of.as_nanos() as u64);
     let collecting = Duration::from_nanos(totals.stopped_ns);
     let mut text = format!(
-        "gleaner: compiled{} in {}, ran for {}, of which collections took {}\n",
+        "gleaner: loaded the module in {}, compiled {compiled} of {functions} functions{} in {}\n\
+         gleaner: ran for {}, of which collections took {}\n",
+        time(times.loading),
         if times.with_checks {
             " with checks"
         } else {
             ""
         },
-        time(times.compiling),
+        time(compiling),
         time(times.running),
         time(collecting)
     );

@@ -128,8 +128,9 @@ fn the_heap_has_the_options_and_says_what_it_took() {
     assert_succeeds(&output);
     let said = stderr(&output);
     for part in [
-        "gleaner: compiled in ",
-        ", ran for ",
+        "gleaner: loaded the module in ",
+        ", compiled 1 of 1 functions in ",
+        "gleaner: ran for ",
         ", of which collections took ",
         " full collections; the longest stop was ",
         "gleaner: peak memory ",
@@ -140,7 +141,7 @@ fn the_heap_has_the_options_and_says_what_it_took() {
     let options = ["--stats", "--opt", "heap-limit=4m,verify=edges"];
     let checked = stderr(&run_module(&options, &lists, &[]));
     assert!(
-        checked.contains("gleaner: compiled with checks in "),
+        checked.contains(", compiled 1 of 1 functions with checks in "),
         "{checked}"
     );
     let limited = r#"(module (type $node (struct (field (ref null $node))))
@@ -149,6 +150,31 @@ fn the_heap_has_the_options_and_says_what_it_took() {
     let output = run_module(&["--opt", "heap-limit=4m"], &module("full", limited), &[]);
     assert_eq!(output.status.code(), Some(134));
     assert!(stderr(&output).contains("trap: out of memory"));
+}
+
+#[test]
+fn what_is_not_called_is_compiled_if_that_is_asked_for() {
+    let never = "(func (unreachable))".repeat(99);
+    let text = format!(r#"(module {never} (func (export "_start")))"#);
+    let mostly_idle = module("idle", &text);
+    for (options, expected) in [
+        (&["--stats"][..], "compiled 1 of 100 functions in "),
+        (
+            &["--stats", "--compile=lazy"],
+            "compiled 1 of 100 functions in ",
+        ),
+        (
+            &["--stats", "--compile", "eager"],
+            "compiled 100 of 100 functions in ",
+        ),
+    ] {
+        let output = run_module(options, &mostly_idle, &[]);
+        assert_succeeds(&output);
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+    let output = run_module(&["--compile", "never"], &mostly_idle, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("[possible values: lazy, eager]"));
 }
 
 #[test]

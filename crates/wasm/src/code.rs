@@ -1,28 +1,22 @@
-//! Code memory: pages that hold compiled functions, and what the runtime finds by an address in them.
-//!
-//! Pages are written before anything runs there, and from then on they can be read and executed, but not written.
+//! What the runtime finds by an address in compiled code: stack maps, handlers, places in the module, and names.
 
-use std::ffi::c_void;
-use std::io;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::code_memory::{ALIGNMENT, CodeMemory, FILLER};
 use crate::compile::{Compiled, Handler, StackMap};
+use crate::error::LoadError;
 use crate::module::Declarations;
-
-/// Functions begin at multiples of this.
-const ALIGNMENT: usize = 16;
 
 /// Where a function of a block begins, and what it is.
 struct Start {
     offset: u32,
-    /// Its index in the module; `None` for initializers and trampolines.
+    /// Its index in the module; `None` for trampolines.
     function: Option<u32>,
 }
 
-/// Pages with code.
+/// Functions that lie one behind the other.
 pub(crate) struct CodeBlock {
-    pages: NonNull<u8>,
+    start: usize,
     bytes: usize,
     starts: Vec<Start>,
     // By ascending offsets from the start of the block.
@@ -35,17 +29,17 @@ pub(crate) struct CodeBlock {
 impl CodeBlock {
     /// Places functions one behind the other. `indices` are those in the module; a call of index i leads to the function
     /// with that index among them.
-    pub(crate) fn new(
+    fn new(
+        memory: &mut CodeMemory,
         functions: &[(Option<u32>, Compiled)],
         declarations: Option<Arc<Declarations>>,
-    ) -> io::Result<CodeBlock> {
+    ) -> Result<CodeBlock, LoadError> {
         let mut image: Vec<u8> = Vec::new();
         let (mut starts, mut maps, mut handlers, mut places) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut by_index = std::collections::HashMap::new();
         for &(function, ref compiled) in functions {
-            // Between functions lies what traps.
-            image.resize(image.len().next_multiple_of(ALIGNMENT), 0xcc);
+            image.resize(image.len().next_multiple_of(ALIGNMENT), FILLER);
             let offset = image.len() as u32;
             starts.push(Start { offset, function });
             if let Some(index) = function {
@@ -76,10 +70,9 @@ impl CodeBlock {
                 image[at..at + 4].copy_from_slice(&distance.to_le_bytes());
             }
         }
-        let pages = map_code(&image)?;
         Ok(CodeBlock {
-            pages,
-            bytes: image.len().max(1),
+            start: memory.place(&image)?.addr().get(),
+            bytes: image.len(),
             starts,
             maps,
             handlers,
@@ -89,12 +82,14 @@ impl CodeBlock {
     }
 
     fn start(&self) -> usize {
-        self.pages.as_ptr() as usize
+        self.start
     }
 
-    /// The address of the function that was given at this position.
-    pub(crate) fn address(&self, position: usize) -> *const u8 {
-        (self.start() + self.starts[position].offset as usize) as *const u8
+    fn addresses(&self) -> Vec<*const u8> {
+        let starts = self.starts.iter();
+        starts
+            .map(|start| (self.start + start.offset as usize) as *const u8)
+            .collect()
     }
 
     fn offset(&self, address: usize) -> u32 {
@@ -149,55 +144,41 @@ impl CodeBlock {
     }
 }
 
-impl Drop for CodeBlock {
-    fn drop(&mut self) {
-        // SAFETY: these pages were mapped for this block, and its engine ends: no code of them runs.
-        unsafe { libc::munmap(self.pages.as_ptr().cast::<c_void>(), self.bytes) };
-    }
-}
-
-/// Maps pages with the image, to be executed.
-fn map_code(image: &[u8]) -> io::Result<NonNull<u8>> {
-    let bytes = image.len().max(1);
-    // SAFETY: fresh pages wherever the system has room, which this function alone knows until it returns.
-    unsafe {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let pages = libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            flags,
-            -1,
-            0,
-        );
-        if pages == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        pages
-            .cast::<u8>()
-            .copy_from_nonoverlapping(image.as_ptr(), image.len());
-        if libc::mprotect(pages, bytes, libc::PROT_READ | libc::PROT_EXEC) != 0 {
-            let error = io::Error::last_os_error();
-            libc::munmap(pages, bytes);
-            return Err(error);
-        }
-        Ok(NonNull::new_unchecked(pages.cast()))
-    }
-}
-
 /// All code of an engine, by address.
-#[derive(Default)]
 pub(crate) struct CodeMap {
     /// By ascending address.
     blocks: Vec<CodeBlock>,
+    memory: CodeMemory,
 }
 
 impl CodeMap {
-    pub(crate) fn add(&mut self, block: CodeBlock) {
+    pub(crate) fn new(memory: CodeMemory) -> CodeMap {
+        CodeMap {
+            blocks: Vec::new(),
+            memory,
+        }
+    }
+
+    /// Adds functions, with their indices in the module: where they lie. They call each other, by these indices, and no
+    /// others. Functions without an index have no name.
+    pub(crate) fn add(
+        &mut self,
+        functions: &[(Option<u32>, Compiled)],
+        declarations: Option<&Arc<Declarations>>,
+    ) -> Result<Vec<*const u8>, LoadError> {
+        let block = CodeBlock::new(&mut self.memory, functions, declarations.cloned())?;
+        let addresses = block.addresses();
         let at = self
             .blocks
             .partition_point(|other| other.start() < block.start());
         self.blocks.insert(at, block);
+        Ok(addresses)
+    }
+
+    /// Adds code that never calls: where it lies.
+    pub(crate) fn add_stubs(&mut self, image: &[u8]) -> Result<*const u8, LoadError> {
+        let place = self.memory.place(image)?;
+        Ok(place.as_ptr())
     }
 
     /// The block in which the address lies.

@@ -1,5 +1,7 @@
 //! CLIF to machine code: the settings of Cranelift, one function at a time, and what is kept of each beside its bytes.
 
+use std::time::{Duration, Instant};
+
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{ExternalName, Function, Value};
@@ -10,6 +12,7 @@ use cranelift_frontend::FunctionBuilderContext;
 
 use crate::check;
 use crate::error::{EngineError, LoadError};
+use crate::stack::Stack;
 
 /// A function's frame may have so many bytes: what the reserve behind the limit of the stack has room for, with the
 /// runtime's own frames.
@@ -48,8 +51,15 @@ pub(crate) struct Compiled {
     pub(crate) places: Vec<(u32, u32)>,
 }
 
-/// Compiles functions, one after the other.
+/// Compiles functions, one after the other, on a stack of its own.
 pub(crate) struct Compiler {
+    stack: Stack,
+    generator: Generator,
+    /// How long it has run.
+    time: Duration,
+}
+
+struct Generator {
     isa: OwnedTargetIsa,
     context: Context,
     scratch: FunctionBuilderContext,
@@ -103,20 +113,50 @@ impl Compiler {
         let isa = isa
             .finish(settings::Flags::new(flags))
             .map_err(|error| refused(&error))?;
+        let stack = Stack::new();
+        let no_stack = |error| EngineError::Full(format!("no stack for the compiler: {error}"));
         Ok(Compiler {
-            isa,
-            context: Context::new(),
-            scratch: FunctionBuilderContext::new(),
-            checks,
+            stack: stack.map_err(no_stack)?,
+            generator: Generator {
+                isa,
+                context: Context::new(),
+                scratch: FunctionBuilderContext::new(),
+                checks,
+            },
+            time: Duration::ZERO,
         })
     }
 
     pub(crate) fn frontend(&self) -> cranelift_codegen::isa::TargetFrontendConfig {
-        self.isa.frontend_config()
+        self.generator.isa.frontend_config()
+    }
+
+    /// How long it has run since it was made.
+    pub(crate) fn time(&self) -> Duration {
+        self.time
     }
 
     /// Compiles what `translate` writes, whose result are the values that are references; `name` is what a message calls it.
     pub(crate) fn compile(
+        &mut self,
+        name: &dyn Fn() -> String,
+        translate: impl FnOnce(
+            &mut Function,
+            &mut FunctionBuilderContext,
+        ) -> Result<Vec<Value>, LoadError>,
+    ) -> Result<Compiled, LoadError> {
+        let start = Instant::now();
+        let Compiler {
+            stack, generator, ..
+        } = self;
+        let compiled = stack.run(|| generator.compile(name, translate));
+        self.time += start.elapsed();
+        compiled
+    }
+}
+
+impl Generator {
+    fn compile(
         &mut self,
         name: &dyn Fn() -> String,
         translate: impl FnOnce(
@@ -205,4 +245,32 @@ fn calls(relocs: &[cranelift_codegen::FinalizedMachReloc], function: &Function) 
         )
     };
     relocs.iter().map(call).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trampolines;
+    use crate::types::Signature;
+
+    #[test]
+    fn the_compiler_runs_on_its_own_stack() {
+        let mut compiler = Compiler::new(true).unwrap();
+        let frontend = compiler.frontend();
+        let signature = Signature {
+            params: Vec::new(),
+            results: Vec::new(),
+        };
+        let mut place: *const u8 = std::ptr::null();
+        let compiled = compiler.compile(&|| "an entry".into(), |into, scratch| {
+            let here = 0;
+            place = &raw const here;
+            Ok(trampolines::entry(&signature, frontend, into, scratch))
+        });
+        assert!(!compiled.unwrap().bytes.is_empty());
+        assert!(compiler.time() > Duration::ZERO);
+        assert!(compiler.stack.holds(place));
+        let here = 0;
+        assert!(!compiler.stack.holds(&raw const here));
+    }
 }

@@ -2,9 +2,12 @@
 //!
 //! A context is a list of words of 8 bytes, which compiled code finds by their offsets: the engine, the instance, and then a
 //! word for each function, table, memory, global and tag of the module. All of them are numbers or addresses that do not
-//! change as long as the instance exists; instances exist as long as their engine.
+//! change as long as the instance exists; instances exist as long as their engine. Where functions are compiled when they
+//! are first called, words with the addresses of the code of the module's own functions follow. These change, and so does
+//! the address of the code in a record: both are written by [`crate::lazy`] alone, on the engine's thread.
 
 use crate::module::Declarations;
+use crate::settings::Compile;
 use crate::types::Number;
 
 /// A function: what a reference to it refers to.
@@ -69,22 +72,30 @@ pub(crate) struct ContextLayout {
     memories: u32,
     globals: u32,
     tags: u32,
+    codes: u32,
     end: u32,
+    imported_funcs: u32,
 }
 
 impl ContextLayout {
-    pub(crate) fn new(of: &Declarations) -> ContextLayout {
+    pub(crate) fn new(of: &Declarations, compile: Compile) -> ContextLayout {
         let tables = HEAD + of.funcs.len() as u32;
         let memories = tables + of.tables.len() as u32;
         let globals = memories + of.memories.len() as u32;
         let tags = globals + of.globals.len() as u32;
-        let end = tags + of.tags.len() as u32;
+        let codes = tags + of.tags.len() as u32;
+        let end = match compile {
+            Compile::Lazy => codes + of.bodies.len() as u32,
+            Compile::Eager => codes,
+        };
         ContextLayout {
             tables,
             memories,
             globals,
             tags,
+            codes,
             end,
+            imported_funcs: of.imported_funcs as u32,
         }
     }
 
@@ -115,5 +126,12 @@ impl ContextLayout {
     /// The word that is the number of a tag in the engine.
     pub(crate) fn tag(self, index: u32) -> u32 {
         8 * (self.tags + index)
+    }
+
+    /// The word with the address of the code of one of the module's own functions, by its index among all functions; `None`
+    /// where all are compiled when the module is loaded.
+    pub(crate) fn code(self, index: u32) -> Option<u32> {
+        let word = self.codes + (index - self.imported_funcs);
+        (word < self.end).then_some(8 * word)
     }
 }

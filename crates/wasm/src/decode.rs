@@ -10,7 +10,7 @@ use wasmparser::{
 
 use crate::error::LoadError;
 use crate::module::{
-    Constant, Data, Declarations, Element, Export, GlobalType, Import, Initializer, Item, ItemType,
+    Constant, Data, Declarations, Element, Export, Expression, GlobalType, Import, Item, ItemType,
     Limits, Mode, TableType,
 };
 use crate::types::{
@@ -149,7 +149,7 @@ impl Decoder<'_, '_> {
                     let ty = self.table(table.ty);
                     let init = match table.init {
                         TableInit::RefNull => Constant::Bits(0),
-                        TableInit::Expr(init) => self.constant(&init, ValType::Ref(ty.element))?,
+                        TableInit::Expr(init) => self.constant(&init)?,
                     };
                     self.out.tables.push(ty);
                     self.out.table_inits.push(init);
@@ -172,7 +172,7 @@ impl Decoder<'_, '_> {
                     let (offset, global) = global?;
                     refuse_vectors_if(is_vector(global.ty.content_type), offset)?;
                     let ty = self.global(global.ty);
-                    let init = self.constant(&global.init_expr, ty.content)?;
+                    let init = self.constant(&global.init_expr)?;
                     self.out.globals.push(ty);
                     self.out.global_inits.push(init);
                 }
@@ -203,7 +203,7 @@ impl Decoder<'_, '_> {
                             offset_expr,
                         } => Mode::Active {
                             index: memory_index,
-                            offset: self.constant(&offset_expr, ValType::I32)?,
+                            offset: self.constant(&offset_expr)?,
                         },
                     };
                     self.out.datas.push(Data {
@@ -335,7 +335,7 @@ impl Decoder<'_, '_> {
                 offset_expr,
             } => Mode::Active {
                 index: table_index.unwrap_or(0),
-                offset: self.constant(&offset_expr, ValType::I32)?,
+                offset: self.constant(&offset_expr)?,
             },
         };
         let (ty, items) = match element.items {
@@ -354,7 +354,7 @@ impl Decoder<'_, '_> {
             }
             ElementItems::Expressions(ty, items) => {
                 let ty = self.reference(ty);
-                (ty, self.items(items, ty)?)
+                (ty, self.items(items)?)
             }
         };
         self.out.elements.push(Element { ty, mode, items });
@@ -364,15 +364,14 @@ impl Decoder<'_, '_> {
     fn items(
         &mut self,
         items: SectionLimited<'_, ConstExpr<'_>>,
-        ty: RefType,
     ) -> Result<Vec<Constant>, LoadError> {
         items
             .into_iter()
-            .map(|item| self.constant(&item?, ValType::Ref(ty)))
+            .map(|item| self.constant(&item?))
             .collect()
     }
 
-    fn constant(&mut self, expression: &ConstExpr<'_>, ty: ValType) -> Result<Constant, LoadError> {
+    fn constant(&mut self, expression: &ConstExpr<'_>) -> Result<Constant, LoadError> {
         let mut operators = expression.get_operators_reader();
         let first = operators.read()?;
         refuse_vectors_in(expression)?;
@@ -388,9 +387,12 @@ impl Decoder<'_, '_> {
                 _ => {}
             }
         }
-        let range = range(expression.get_binary_reader().range());
-        self.out.initializers.push(Initializer { ty, range });
-        Ok(Constant::Code(self.out.initializers.len() - 1))
+        let mut reader = expression.get_binary_reader();
+        self.out.expressions.push(Expression {
+            start: reader.original_position() as usize,
+            body: reader.read_bytes(reader.bytes_remaining())?.into(),
+        });
+        Ok(Constant::Expression(self.out.expressions.len() - 1))
     }
 }
 

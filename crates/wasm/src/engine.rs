@@ -11,6 +11,7 @@ use gleaner::{Builder, OutsideLayout};
 
 use crate::builtin::Builtin;
 use crate::code::CodeMap;
+use crate::code_memory::CodeMemory;
 use crate::compile::Compiler;
 use crate::context::FuncRecord;
 use crate::decode;
@@ -18,6 +19,7 @@ use crate::error::{EngineError, LoadError, Trap, TrapKind};
 use crate::frames::{self, Activation};
 use crate::registry::{Kind, Registry, describe};
 use crate::runtime::stubs;
+use crate::settings::{Compilation, Compile, MOST_CODE_BYTES, Settings};
 use crate::state::{Ending, Engine, Module, State};
 use crate::translate::Target;
 use crate::types::Signature;
@@ -30,11 +32,21 @@ impl Engine {
     /// An engine on a heap with these options. With `checks` each function is verified when it is compiled: by the rules of
     /// the code generator, and by the proof that no reference is out of sight of the collector across a call.
     pub fn new(heap: Builder, checks: bool) -> Result<Engine, EngineError> {
+        let settings = Settings {
+            checks,
+            ..Settings::default()
+        };
+        Engine::with_settings(heap, settings)
+    }
+
+    /// An engine on a heap with these options, which compiles as the settings say.
+    pub fn with_settings(heap: Builder, settings: Settings) -> Result<Engine, EngineError> {
         let heap = heap
             .outside_layout(OutsideLayout::Followed)
             .build()
             .map_err(EngineError::Heap)?;
-        let code = Box::<CodeMap>::default();
+        let memory = CodeMemory::new(settings.code_limit.min(MOST_CODE_BYTES));
+        let code = Box::new(CodeMap::new(memory));
         // SAFETY: the map outlives the heap's collections, which end with its only mutator.
         unsafe { heap.set_root_visitor(Some(frames::root_visitor(&raw const *code))) };
         let full = |error: &dyn fmt::Display| EngineError::Full(error.to_string());
@@ -64,7 +76,11 @@ impl Engine {
             host_type,
             descriptions: vec![host_description],
             code,
-            compiler: Compiler::new(checks)?,
+            compiler: Compiler::new(settings.checks)?,
+            settings,
+            modules: Vec::new(),
+            functions: 0,
+            compiled: 0,
             target,
             instances: Vec::new(),
             memories: Vec::new(),
@@ -81,7 +97,7 @@ impl Engine {
         Ok(Engine(NonNull::from(Box::leak(Box::new(state)))))
     }
 
-    /// Decodes, validates and compiles a module.
+    /// Decodes and validates a module, and compiles its functions if that is not left to their first calls.
     pub fn load(&mut self, bytes: &[u8]) -> Result<Module, LoadError> {
         let state = self.state();
         let declarations = decode::decode(bytes, &mut |group| state.intern(group))?;
@@ -89,8 +105,12 @@ impl Engine {
             state.exception_type(number)?;
         }
         let declarations = Arc::new(declarations);
-        let loaded = state.compile_module(bytes, &declarations)?;
-        Ok(Module(Rc::new(loaded)))
+        let loaded = match state.settings.compile {
+            Compile::Lazy => state.load_lazily(bytes, &declarations)?,
+            Compile::Eager => state.load_eagerly(bytes, &declarations)?,
+        };
+        state.functions += declarations.bodies.len();
+        Ok(Module(loaded))
     }
 
     /// A function of the host that modules can import.
@@ -122,6 +142,16 @@ impl Engine {
     /// What an object is.
     pub fn kind_of(&self, object: &Object) -> ObjectKind {
         self.state_ref().kind(object).0
+    }
+
+    /// What was compiled so far.
+    pub fn compilation(&self) -> Compilation {
+        let state = self.state_ref();
+        Compilation {
+            functions: state.functions,
+            compiled: state.compiled,
+            time: state.compiler.time(),
+        }
     }
 
     /// Collects everything.

@@ -176,7 +176,8 @@ pub enum Trap {
     Exception(Object),
     /// The program ended itself by a host function, with this status.
     Exit(u32),
-    /// A host function answered with an error, or a call from the host does not fit.
+    /// A host function answered with an error, a call from the host does not fit, or a function that was called for the first
+    /// time exceeds a limit of the engine.
     Host(String),
 }
 

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::context::FuncRecord;
+use crate::context::{ContextLayout, FuncRecord};
 use crate::module::{Declarations, Item};
 use crate::storage::Segment;
 use crate::values::Function;
@@ -30,6 +30,7 @@ pub struct InstanceId(pub(crate) usize);
 /// What an engine has of an instance.
 pub(crate) struct Instance {
     pub(crate) declarations: Arc<Declarations>,
+    pub(crate) layout: ContextLayout,
     /// What compiled code takes first.
     pub(crate) context: Box<[u64]>,
     /// Of all functions, imported ones first.

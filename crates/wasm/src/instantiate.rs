@@ -1,11 +1,13 @@
 //! Instances: imports are linked, storage is made, constant expressions are evaluated, segments are copied, and the start
 //! function runs.
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use gleaner::Totals;
 
+use crate::constants;
 use crate::context::{ContextLayout, ENGINE, FuncRecord, INSTANCE};
 use crate::error::{InstantiateError, Trap};
 use crate::instance::{Extern, Instance, InstanceId};
@@ -15,7 +17,7 @@ use crate::module::{
 use crate::runtime::{Active, memories, tables};
 use crate::state::{Ending, Engine, Loaded, Module, State};
 use crate::storage::{Global, Memory, Segment, Table};
-use crate::types::{HeapType, Number, RefType, Signature, ValType};
+use crate::types::{HeapType, Number, RefType, ValType};
 use crate::values::{Function, Value};
 
 impl Engine {
@@ -144,29 +146,10 @@ impl Engine {
                 let global = instance.globals[index as usize];
                 state.globals[global].bits()
             }
-            Constant::Code(index) => {
-                let context = instance.context.as_ptr();
-                let ty = loaded.declarations.initializers[index].ty;
-                let signature = Signature {
-                    params: Vec::new(),
-                    results: vec![ty],
-                };
-                let of = state
-                    .function_type(signature)
-                    .map_err(|error| Trap::Host(error.to_string()))?;
-                let description = state.registry.get(of).description();
-                let code = loaded.initializers[index];
-                let mut buffer = [0];
-                self.enter(
-                    FuncRecord {
-                        code,
-                        context,
-                        number: of,
-                        description,
-                    },
-                    &mut buffer,
-                )?;
-                buffer[0]
+            Constant::Expression(index) => {
+                let declarations = &loaded.declarations;
+                let expression = &declarations.expressions[index];
+                constants::evaluate(state, declarations, number, expression)?
             }
         })
     }
@@ -322,9 +305,11 @@ impl State {
     ) -> Result<usize, InstantiateError> {
         let declarations = &loaded.declarations;
         let number = self.instances.len();
+        let layout = ContextLayout::new(declarations, self.settings.compile);
         let mut instance = Instance {
             declarations: Arc::clone(declarations),
-            context: vec![0; ContextLayout::new(declarations).words()].into(),
+            layout,
+            context: vec![0; layout.words()].into(),
             functions: Vec::new(),
             records: Box::default(),
             tables: Vec::new(),
@@ -354,17 +339,20 @@ impl State {
             .functions
             .extend(records.iter_mut().map(NonNull::from));
         instance.records = records;
-        self.write_context(&mut instance, number);
+        self.write_context(loaded, &mut instance, number);
         self.instances.push(instance);
+        if let Some(source) = &loaded.source {
+            source.instances.borrow_mut().push(number);
+        }
         Ok(number)
     }
 
     fn ownrecords(&self, loaded: &Loaded, context: *const u64) -> Vec<FuncRecord> {
         let types = &loaded.declarations.funcs[loaded.declarations.imported_funcs..];
-        let record = |(&code, &number): (&*const u8, &Number)| {
+        let record = |(code, &number): (&Cell<*const u8>, &Number)| {
             let description = self.registry.get(number).description();
             FuncRecord {
-                code,
+                code: code.get(),
                 context,
                 number,
                 description,
@@ -405,7 +393,7 @@ impl State {
     }
 
     /// Writes the words of the context in the order that [`ContextLayout`] has.
-    fn write_context(&mut self, instance: &mut Instance, number: usize) {
+    fn write_context(&mut self, loaded: &Loaded, instance: &mut Instance, number: usize) {
         let mut words = vec![0; 2];
         words[ENGINE] = std::ptr::from_mut(self) as u64;
         words[INSTANCE] = number as u64;
@@ -431,6 +419,9 @@ impl State {
             words.push(self.globals[global].place().as_ptr() as u64);
         }
         words.extend(instance.tags.iter().map(|&tag| tag as u64));
+        if loaded.source.is_some() {
+            words.extend(loaded.functions.iter().map(|code| code.get() as u64));
+        }
         instance.context.copy_from_slice(&words);
     }
 }

@@ -50,7 +50,7 @@ pub(crate) enum Item {
     Tag(u32),
 }
 
-/// A constant expression: most are one instruction. The others are compiled as functions.
+/// A constant expression: most are one instruction. The others are evaluated for each instance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Constant {
     /// A number by its bits, or null.
@@ -59,16 +59,17 @@ pub(crate) enum Constant {
     Func(u32),
     /// The value of the global with this index.
     Global(u32),
-    /// What the initializer with this index returns.
-    Code(usize),
+    /// The value of the expression with this number.
+    Expression(usize),
 }
 
-/// An initializer that is compiled as a function without parameters.
+/// A constant expression of more than one instruction.
 #[derive(Clone, Debug)]
-pub(crate) struct Initializer {
-    pub(crate) ty: ValType,
-    /// Of its instructions, in the module's bytes.
-    pub(crate) range: std::ops::Range<usize>,
+pub(crate) struct Expression {
+    /// Its instructions.
+    pub(crate) body: Box<[u8]>,
+    /// Where they begin in the module.
+    pub(crate) start: usize,
 }
 
 /// Where the contents of a segment go at instantiation.
@@ -119,7 +120,7 @@ pub(crate) struct Declarations {
     pub(crate) start: Option<u32>,
     pub(crate) elements: Vec<Element>,
     pub(crate) datas: Vec<Data>,
-    pub(crate) initializers: Vec<Initializer>,
+    pub(crate) expressions: Vec<Expression>,
     /// Of the module's own functions, in the module's bytes.
     pub(crate) bodies: Vec<std::ops::Range<usize>>,
     /// Names of functions by index, as the name section has them.

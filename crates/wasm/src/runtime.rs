@@ -87,7 +87,8 @@ pub(crate) unsafe fn answer<R>(
         Ok(value) => value,
         // SAFETY: compiled code is active, since it called. What the body had is dropped.
         Err(ending) => unsafe {
-            let stack_pointer = end_with(context, ending);
+            let state = &mut *(*context.add(context::ENGINE) as *mut State);
+            let stack_pointer = end_with(state, ending);
             frames::leave(stack_pointer)
         },
     }
@@ -96,15 +97,12 @@ pub(crate) unsafe fn answer<R>(
 /// Keeps the ending for who entered: the stack pointer of the entry.
 ///
 /// # Safety
-/// As for [`answer`].
-unsafe fn end_with(context: *const u64, ending: Ending) -> usize {
-    // SAFETY: as in `answer`; the activation is that of the newest entry.
-    unsafe {
-        let state = &mut *(*context.add(context::ENGINE) as *mut State);
-        state.ending = Some(ending);
-        let activation: *const frames::Activation = state.record().embedder.get().cast();
-        (*activation).stack_pointer()
-    }
+/// Compiled code of the engine is active.
+pub(crate) unsafe fn end_with(state: &mut State, ending: Ending) -> usize {
+    state.ending = Some(ending);
+    let activation: *const frames::Activation = state.record().embedder.get().cast();
+    // SAFETY: the activation is that of the newest entry, which is active.
+    unsafe { (*activation).stack_pointer() }
 }
 
 /// Whether `start..start + count` lies in `0..length`.

@@ -1,5 +1,6 @@
 //! The state of an engine: its heap with the only mutator, the types and code of all modules, and the instances.
 
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::ptr::NonNull;
@@ -10,7 +11,7 @@ use gleaner::raw::{Record, TypeId};
 use gleaner::{Heap, Mutator, TypeError};
 
 use crate::builtin::Builtin;
-use crate::code::{CodeBlock, CodeMap};
+use crate::code::CodeMap;
 use crate::compile::{Compiled, Compiler};
 use crate::context::{ContextLayout, FuncRecord};
 use crate::error::{LoadError, Trap, TrapKind};
@@ -18,6 +19,7 @@ use crate::instance::Instance;
 use crate::layout::{Form, Layout};
 use crate::module::Declarations;
 use crate::registry::{Kind, Registry, describe, description};
+use crate::settings::Settings;
 use crate::storage::{Global, Memory, Table};
 use crate::trampolines;
 use crate::translate::{self, Environment, ExceptionType, Target};
@@ -55,9 +57,32 @@ impl Module {
 
 pub(crate) struct Loaded {
     pub(crate) declarations: Arc<Declarations>,
-    /// Of the module's own functions.
-    pub(crate) functions: Vec<*const u8>,
-    pub(crate) initializers: Vec<*const u8>,
+    /// Where the code of the module's own functions lies, or that of their stubs. Changed by [`crate::lazy`] alone, on the
+    /// engine's thread.
+    pub(crate) functions: Box<[Cell<*const u8>]>,
+    /// What functions are compiled from when they are first called; `None` if all were compiled when the module was loaded.
+    pub(crate) source: Option<Source>,
+}
+
+/// What functions that are not compiled yet are compiled from. Fields that change belong to the engine's thread.
+pub(crate) struct Source {
+    /// The engine's, which stays where it is.
+    pub(crate) state: *mut State,
+    /// The bodies of all functions, one behind the other, as they lie in the module.
+    pub(crate) bodies: Box<[u8]>,
+    /// Where the first of them begins in the module.
+    pub(crate) start: usize,
+    /// Where the stubs lie.
+    pub(crate) stubs: Cell<*const u8>,
+    /// The instances, by their numbers in the engine.
+    pub(crate) instances: RefCell<Vec<usize>>,
+}
+
+impl Source {
+    /// The body of a function.
+    pub(crate) fn body(&self, range: &std::ops::Range<usize>) -> &[u8] {
+        &self.bodies[range.start - self.start..range.end - self.start]
+    }
 }
 
 /// What a host function does.
@@ -86,6 +111,13 @@ pub(crate) struct State {
     // The heap's root visitor knows the map by its address.
     pub(crate) code: Box<CodeMap>,
     pub(crate) compiler: Compiler,
+    pub(crate) settings: Settings,
+    /// All modules with stubs, which lead to them.
+    pub(crate) modules: Vec<Rc<Loaded>>,
+    /// Of all modules that were loaded.
+    pub(crate) functions: usize,
+    /// Those of them that were compiled.
+    pub(crate) compiled: usize,
     pub(crate) target: Target,
     pub(crate) instances: Vec<Instance>,
     pub(crate) memories: Vec<Memory>,
@@ -168,64 +200,58 @@ impl State {
         self.tags.len() - 1
     }
 
-    pub(crate) fn compile_module(
-        &mut self,
-        bytes: &[u8],
-        declarations: &Arc<Declarations>,
-    ) -> Result<Loaded, LoadError> {
+    /// The compiler, and what the functions of a module are translated with.
+    pub(crate) fn compiler_of<'a>(
+        &'a mut self,
+        declarations: &'a Declarations,
+    ) -> (&'a mut Compiler, Environment<'a>) {
         let environment = Environment {
             declarations,
             registry: &self.registry,
             exceptions: &self.exceptions,
             target: &self.target,
-            context: ContextLayout::new(declarations),
+            context: ContextLayout::new(declarations, self.settings.compile),
             frontend: self.compiler.frontend(),
         };
-        let mut functions: Vec<(Option<u32>, Compiled)> = Vec::new();
+        (&mut self.compiler, environment)
+    }
+
+    /// A module whose functions are compiled now.
+    pub(crate) fn load_eagerly(
+        &mut self,
+        bytes: &[u8],
+        declarations: &Arc<Declarations>,
+    ) -> Result<Rc<Loaded>, LoadError> {
+        let mut functions = Vec::new();
         for (own, range) in declarations.bodies.iter().enumerate() {
-            let index = (declarations.imported_funcs + own) as u32;
-            let signature = self
-                .registry
-                .get(declarations.funcs[index as usize])
-                .signature();
-            let name = || declarations.function_name(index);
-            let compiled = self.compiler.compile(&name, |into, scratch| {
-                translate::function(&environment, signature, bytes, range.clone(), into, scratch)
-            })?;
-            functions.push((Some(index), compiled));
+            let compiled = self.compile_function(declarations, own, &bytes[range.clone()])?;
+            let index = declarations.imported_funcs + own;
+            functions.push((Some(index as u32), compiled));
         }
-        for (number, initializer) in declarations.initializers.iter().enumerate() {
-            let signature = Signature {
-                params: Vec::new(),
-                results: vec![initializer.ty],
-            };
-            let name = || format!("initializer {number}");
-            let compiled = self.compiler.compile(&name, |into, scratch| {
-                translate::initializer(
-                    &environment,
-                    &signature,
-                    bytes,
-                    initializer.range.clone(),
-                    into,
-                    scratch,
-                )
-            })?;
-            functions.push((None, compiled));
-        }
-        let block = CodeBlock::new(&functions, Some(Arc::clone(declarations)));
-        let block =
-            block.map_err(|error| LoadError::TooLarge(format!("no memory for code: {error}")))?;
-        let own = declarations.bodies.len();
-        let mut addresses: Vec<*const u8> = (0..functions.len())
-            .map(|position| block.address(position))
-            .collect();
-        let initializers = addresses.split_off(own);
-        self.code.add(block);
-        Ok(Loaded {
+        let addresses = self.code.add(&functions, Some(declarations))?;
+        Ok(Rc::new(Loaded {
             declarations: Arc::clone(declarations),
-            functions: addresses,
-            initializers,
-        })
+            functions: addresses.into_iter().map(Cell::new).collect(),
+            source: None,
+        }))
+    }
+
+    /// Compiles one of the module's own functions from its body.
+    pub(crate) fn compile_function(
+        &mut self,
+        declarations: &Declarations,
+        own: usize,
+        body: &[u8],
+    ) -> Result<Compiled, LoadError> {
+        let index = (declarations.imported_funcs + own) as u32;
+        let name = || declarations.function_name(index);
+        let start = declarations.bodies[own].start;
+        let (compiler, environment) = self.compiler_of(declarations);
+        let compiled = compiler.compile(&name, |into, scratch| {
+            translate::function(&environment, index, (body, start), into, scratch)
+        })?;
+        self.compiled += 1;
+        Ok(compiled)
     }
 
     /// The trampoline by which the host calls functions of a type.
@@ -264,12 +290,7 @@ impl State {
     }
 
     fn place(&mut self, compiled: Compiled) -> Result<*const u8, LoadError> {
-        let block = CodeBlock::new(&[(None, compiled)], None);
-        let block =
-            block.map_err(|error| LoadError::TooLarge(format!("no memory for code: {error}")))?;
-        let address = block.address(0);
-        self.code.add(block);
-        Ok(address)
+        Ok(self.code.add(&[(None, compiled)], None)?[0])
     }
 
     pub(crate) fn new_host(
@@ -412,7 +433,18 @@ pub(crate) fn register(
     Ok(of)
 }
 
-/// Loads modules, and runs their instances on a heap of its own. It stays on the thread that made it.
+/// Loads modules, and runs their instances on a heap of its own. It stays on the thread that made it:
+///
+/// ```compile_fail,E0277
+/// fn is_send<T: Send>() {}
+/// is_send::<gleaner_wasm::Engine>();
+/// ```
+/// ```compile_fail,E0277
+/// fn is_sync<T: Sync>() {}
+/// is_sync::<gleaner_wasm::Engine>();
+/// ```
+///
+/// Its functions, objects and modules stay there, too.
 pub struct Engine(pub(crate) NonNull<State>);
 
 impl fmt::Debug for Engine {

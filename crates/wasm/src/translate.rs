@@ -97,19 +97,19 @@ pub(crate) fn machine_signature(of: &WasmSignature) -> Signature {
     signature
 }
 
-/// Translates a function into `into`, which is empty: its values that are references. `range` is that of its body in the
-/// module's bytes.
+/// Translates the function with an index into `into`, which is empty: its values that are references. Its body begins at
+/// `start` in the module.
 pub(crate) fn function(
     environment: &Environment<'_>,
-    signature: &WasmSignature,
-    bytes: &[u8],
-    range: std::ops::Range<usize>,
+    index: u32,
+    (body, start): (&[u8], usize),
     into: &mut ir::Function,
     scratch: &mut FunctionBuilderContext,
 ) -> Result<Vec<Value>, LoadError> {
-    let reader =
-        BinaryReader::new_features(&bytes[range.clone()], range.start as u64, decode::FEATURES);
+    let reader = BinaryReader::new_features(body, start as u64, decode::FEATURES);
     let body = FunctionBody::new(reader);
+    let number = environment.declarations.funcs[index as usize];
+    let signature = environment.registry.get(number).signature();
     let mut translator = Translator::new(environment, signature, into, scratch);
     for local in body.get_locals_reader()? {
         let (count, ty) = local?;
@@ -119,20 +119,6 @@ pub(crate) fn function(
         }
     }
     translator.body(body.get_operators_reader()?)
-}
-
-/// Translates a constant expression, as a function without parameters.
-pub(crate) fn initializer(
-    environment: &Environment<'_>,
-    signature: &WasmSignature,
-    bytes: &[u8],
-    range: std::ops::Range<usize>,
-    into: &mut ir::Function,
-    scratch: &mut FunctionBuilderContext,
-) -> Result<Vec<Value>, LoadError> {
-    let reader =
-        BinaryReader::new_features(&bytes[range.clone()], range.start as u64, decode::FEATURES);
-    Translator::new(environment, signature, into, scratch).body(OperatorsReader::new(reader))
 }
 
 /// Memory of the engine: aligned, and there.

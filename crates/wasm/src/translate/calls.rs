@@ -1,6 +1,7 @@
 //! Calls: direct, through a table, through a reference, and in tail position.
 //!
-//! A function reference is the address of a [`FuncRecord`]: a call through it loads code and context, and calls.
+//! A function reference is the address of a [`FuncRecord`]: a call through it loads code and context, and calls. Where
+//! functions are compiled when they are first called, a direct call loads the address of the code from the context.
 
 use cranelift_codegen::ir::{
     BlockArg, ExceptionTableData, ExceptionTableItem, ExtFuncData, ExternalName, FuncRef, Inst,
@@ -69,11 +70,17 @@ impl Translator<'_> {
             let (code, context) = self.code_of(record);
             return (number, code, context);
         }
-        (
-            number,
-            Callee::Own(self.own_function(index, number)),
-            self.context,
-        )
+        let callee = match self.environment.context.code(index) {
+            Some(offset) => Callee::Code(self.code_at(self.context, offset as i32)),
+            None => Callee::Own(self.own_function(index, number)),
+        };
+        (number, callee, self.context)
+    }
+
+    /// The address of code, which may change whenever a function is called.
+    fn code_at(&mut self, base: Value, offset: i32) -> Value {
+        let ins = self.builder.ins();
+        ins.load(types::I64, trusted(), base, offset)
     }
 
     fn own_function(&mut self, index: u32, number: Number) -> FuncRef {
@@ -102,10 +109,7 @@ impl Translator<'_> {
     }
 
     fn code_of(&mut self, record: Value) -> (Callee, Value) {
-        let code = self
-            .builder
-            .ins()
-            .load(types::I64, fixed(), record, FuncRecord::CODE);
+        let code = self.code_at(record, FuncRecord::CODE);
         let context = self
             .builder
             .ins()
