@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use wasmparser::{
     CompositeInnerType, ConstExpr, DataKind, ElementItems, ElementKind, ExternalKind,
-    FuncValidatorAllocations, KnownCustom, Name, Operator, Parser, Payload, SectionLimited,
-    StorageType, TableInit, TypeRef, UnpackedIndex, ValidPayload, Validator, WasmFeatures,
+    FuncToValidate, FuncValidator, FuncValidatorAllocations, KnownCustom, Name, Operator, Parser,
+    Payload, SectionLimited, StorageType, TableInit, TypeRef, UnpackedIndex, ValidPayload,
+    Validator, ValidatorResources, WasmFeatures, WasmModuleResources,
 };
 
 use crate::error::LoadError;
@@ -98,6 +99,8 @@ pub(crate) fn decode(bytes: &[u8], intern: &mut Intern<'_>) -> Result<Declaratio
     for payload in parser.parse_all(bytes) {
         let payload = payload?;
         if let ValidPayload::Func(mut function, body) = validator.payload(&payload)? {
+            let known = &mut decoder.out.validated;
+            known.get_or_insert_with(|| function.resources.clone());
             function.features = FEATURES;
             let mut validator = function.into_validator(allocations);
             validator.validate(&body)?;
@@ -106,6 +109,23 @@ pub(crate) fn decode(bytes: &[u8], intern: &mut Intern<'_>) -> Result<Declaratio
         decoder.payload(payload)?;
     }
     Ok(decoder.out)
+}
+
+/// A validator that is given the instructions of a function that is known to be valid, for the types of its operands.
+pub(crate) type OperandTypes = FuncValidator<ValidatorResources>;
+
+/// The types of operands at the start of the function with an index.
+pub(crate) fn operand_types(of: &Declarations, index: u32) -> OperandTypes {
+    let resources = of.validated.clone();
+    let resources = resources.expect("a module with functions was validated");
+    let ty = resources.type_index_of_function(index);
+    let function = FuncToValidate {
+        ty: ty.expect("the function was declared"),
+        resources,
+        index,
+        features: FEATURES,
+    };
+    function.into_validator(FuncValidatorAllocations::default())
 }
 
 struct Decoder<'a, 'b> {

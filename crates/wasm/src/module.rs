@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use wasmparser::ValidatorResources;
+
 use crate::types::{Number, RefType, ValType};
 
 /// The limits of a memory, in pages, or of a table, in elements.
@@ -123,6 +125,8 @@ pub(crate) struct Declarations {
     pub(crate) expressions: Vec<Expression>,
     /// Of the module's own functions, in the module's bytes.
     pub(crate) bodies: Vec<std::ops::Range<usize>>,
+    /// What the validator knows of the module, if it has functions: the types of operands are found with it.
+    pub(crate) validated: Option<ValidatorResources>,
     /// Names of functions by index, as the name section has them.
     pub(crate) names: std::collections::HashMap<u32, String>,
 }

@@ -1,7 +1,7 @@
 //! WebAssembly to CLIF: one function at a time, one file for each family of instructions.
 //!
 //! The module was validated, so the translator checks nothing: it keeps a stack of values and a stack of blocks. Code that
-//! cannot be reached is skipped.
+//! cannot be reached is skipped. A validator runs along, which knows the types of operands.
 //!
 //! # Invariants
 //! - A reference to an object of the heap is a value of 8 bytes. Each one is declared where it is pushed, so that it is in a
@@ -20,6 +20,8 @@ mod numeric;
 mod objects;
 mod structures;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod variables;
 
 use std::collections::HashMap;
@@ -36,7 +38,7 @@ use wasmparser::{BinaryReader, FunctionBody, Operator, OperatorsReader, Unpacked
 
 use crate::builtin::Builtin;
 use crate::context::ContextLayout;
-use crate::decode;
+use crate::decode::{self, OperandTypes};
 use crate::error::{LoadError, TrapKind};
 use crate::layout::Layout;
 use crate::module::Declarations;
@@ -110,7 +112,9 @@ pub(crate) fn function(
     let body = FunctionBody::new(reader);
     let number = environment.declarations.funcs[index as usize];
     let signature = environment.registry.get(number).signature();
-    let mut translator = Translator::new(environment, signature, into, scratch);
+    let mut types = decode::operand_types(environment.declarations, index);
+    types.read_locals(&mut body.get_binary_reader())?;
+    let mut translator = Translator::new(environment, signature, types, into, scratch);
     for local in body.get_locals_reader()? {
         let (count, ty) = local?;
         let ty = decode::value(ty, &|index| translator.number(index));
@@ -139,6 +143,8 @@ fn fixed() -> MemFlagsData {
 struct Translator<'a> {
     builder: FunctionBuilder<'a>,
     environment: &'a Environment<'a>,
+    /// The types of the operands on the stack, before the instruction that is translated.
+    types: OperandTypes,
     context: Value,
     results: Vec<ValType>,
     stack: Vec<Value>,
@@ -151,6 +157,10 @@ struct Translator<'a> {
     /// The landing blocks of the handlers that are open, innermost last: each has an exception as its parameter.
     handlers: Vec<Block>,
     reachable: bool,
+    /// Objects that no collection has seen at this instruction: nothing was called since they were allocated. What runs
+    /// between the allocation of an object and its use stands between the two in the module, but for loops. So the list is
+    /// emptied where something is called, and where a loop begins.
+    fresh: Vec<Value>,
     /// How many blocks were opened in code that cannot be reached.
     dead_blocks: usize,
     /// Of the instruction, in the module's bytes.
@@ -162,6 +172,7 @@ impl<'a> Translator<'a> {
     fn new(
         environment: &'a Environment<'a>,
         signature: &WasmSignature,
+        types: OperandTypes,
         into: &'a mut ir::Function,
         scratch: &'a mut FunctionBuilderContext,
     ) -> Translator<'a> {
@@ -175,6 +186,7 @@ impl<'a> Translator<'a> {
         let mut translator = Translator {
             builder,
             environment,
+            types,
             context: params[0],
             results: signature.results.clone(),
             stack: Vec::new(),
@@ -186,6 +198,7 @@ impl<'a> Translator<'a> {
             functions: HashMap::new(),
             handlers: Vec::new(),
             reachable: true,
+            fresh: Vec::new(),
             dead_blocks: 0,
             offset: 0,
             references: Vec::new(),
@@ -207,6 +220,7 @@ impl<'a> Translator<'a> {
             self.offset = offset as u32;
             self.builder.set_srcloc(SourceLoc::new(self.offset));
             self.operator(&operator);
+            self.types.op(offset, &operator)?;
         }
         if self.reachable {
             let values = std::mem::take(&mut self.stack);
@@ -262,6 +276,38 @@ impl<'a> Translator<'a> {
 
     fn heap_type(&self, ty: wasmparser::HeapType) -> HeapType {
         decode::heap(ty, &|index| self.number(index))
+    }
+
+    /// What the reference at a depth of the stack, from the top, can refer to. `None` if nobody knows.
+    fn operand_heap(&self, depth: usize) -> Option<wasmparser::HeapType> {
+        match self.types.get_operand_type(depth)?? {
+            wasmparser::ValType::Ref(of) => Some(of.heap_type()),
+            _ => None,
+        }
+    }
+
+    /// Whether a reference on the stack is no integer of 31 bits.
+    fn is_never_integer(&self, depth: usize) -> bool {
+        use wasmparser::{AbstractHeapType as Abstract, HeapType};
+        self.operand_heap(depth).is_some_and(|heap| match heap {
+            HeapType::Concrete(_) | HeapType::Exact(_) => true,
+            HeapType::Abstract { ty, .. } => {
+                matches!(ty, Abstract::Struct | Abstract::Array | Abstract::None)
+            }
+        })
+    }
+
+    /// Whether a reference on the stack is null or an integer of 31 bits.
+    fn is_never_object(&self, depth: usize) -> bool {
+        use wasmparser::{AbstractHeapType as Abstract, HeapType};
+        let heap = self.operand_heap(depth);
+        let Some(HeapType::Abstract { ty, .. }) = heap else {
+            return false;
+        };
+        matches!(
+            ty,
+            Abstract::I31 | Abstract::None | Abstract::NoExtern | Abstract::NoExn
+        )
     }
 
     // --- the stack -------------------------------------------------------------------------------------------------
@@ -415,6 +461,7 @@ impl<'a> Translator<'a> {
             .builtins
             .entry(builtin)
             .or_insert_with(|| builder.import_signature(builtin.signature()));
+        self.fresh.clear();
         let address = self.word(self.environment.target.builtins[builtin as usize] as i64);
         let mut all = vec![self.context];
         all.extend_from_slice(arguments);

@@ -106,6 +106,7 @@ impl Translator<'_> {
         self.builder.ins().jump(done, &[fresh.into()]);
         self.builder.seal_block(done);
         self.builder.switch_to_block(done);
+        self.fresh.push(array);
         array
     }
 
@@ -272,7 +273,8 @@ impl Translator<'_> {
                 let (cell, log2) = self.array_cell(self.type_number(array_type_index));
                 let (array, index, value) = self.pop3();
                 let at = self.element(array, index, log2);
-                self.store_cell_with_barrier(at, self.fast().elements_offset, cell, value);
+                let first = self.fast().elements_offset;
+                self.store_cell_with_barrier(array, (at, first), cell, value);
             }
             Operator::ArrayLen => {
                 let array = self.pop();

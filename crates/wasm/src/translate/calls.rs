@@ -152,6 +152,7 @@ impl Translator<'_> {
         let arguments = self.arguments(number, context);
         let results = self.registry().get(number).signature().results.clone();
         let signature = self.signature_of(number);
+        self.fresh.clear();
         if self.handlers.is_empty() {
             let call = match *callee {
                 Callee::Own(function) => self.builder.ins().call(function, &arguments),

@@ -2,7 +2,7 @@
 //!
 //! The type of an object stands in its header. A final type is found by one comparison. For others the heap's word of the
 //! type leads to a description with the display, and a type is a subtype of another if the other one's number is at its
-//! place there.
+//! place there. An integer of 31 bits has no header: it is looked for first, unless the type of the operand excludes it.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -106,7 +106,7 @@ impl Translator<'_> {
         self.builder.ins().iconst(types::I8, i64::from(value))
     }
 
-    /// Whether a reference has the type: 8 bits.
+    /// Whether a reference, the operand on top of the stack, has the type: 8 bits.
     fn has_type(&mut self, reference: Value, ty: RefType) -> Value {
         let how = match ty.heap {
             HeapType::None | HeapType::NoFunc | HeapType::NoExtern | HeapType::NoExn
@@ -140,8 +140,10 @@ impl Translator<'_> {
                 self.builder.ins().icmp_imm_u(IntCC::NotEqual, mark, 0)
             }
             heap => {
-                let mark = self.builder.ins().band_imm_u(reference, 1);
-                self.decide_if(mark, heap == HeapType::Eq, done);
+                if !self.is_never_integer(0) {
+                    let mark = self.builder.ins().band_imm_u(reference, 1);
+                    self.decide_if(mark, heap == HeapType::Eq, done);
+                }
                 self.object_has_type(reference, heap)
             }
         };

@@ -137,6 +137,8 @@ impl Translator<'_> {
         let values = self.pop_many(ty.0.len());
         self.builder.ins().jump(start, &arguments(&values));
         self.builder.switch_to_block(start);
+        // What is called further down in the loop runs before this the next time.
+        self.fresh.clear();
         self.stack
             .extend_from_slice(self.builder.block_params(start));
         self.push_control(Opened::Loop(start), ty);

@@ -2,10 +2,14 @@
 //!
 //! An allocation takes memory from the mutator's buffer, and calls only when that is used up. Its caller writes all of the
 //! object before anything else is called, without a barrier. A later store of a reference dirties the card of its slot.
+//!
+//! The barrier is there for one thing: a collection of young objects must find what old objects refer to. So it is left out
+//! where the store makes no old object refer to a young one ([`Translator::may_make_old_refer_to_young`]).
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
-use gleaner::raw::TypeId;
+use cranelift_codegen::ir::instructions::InstructionData;
+use cranelift_codegen::ir::{InstBuilder, Opcode, Value, ValueDef, types};
+use gleaner::raw::{Barrier, TypeId};
 
 use super::{Translator, trusted, unaligned};
 use crate::builtin::Builtin;
@@ -55,6 +59,7 @@ impl Translator<'_> {
         self.builder.seal_block(done);
         self.builder.switch_to_block(done);
         self.note_reference(object);
+        self.fresh.push(object);
         object
     }
 
@@ -147,16 +152,46 @@ impl Translator<'_> {
         };
     }
 
-    /// As [`Translator::store_cell`], into an object that may be old.
+    /// Whether a store of the value on top of the stack into an object can make an old object refer to a young one. Null
+    /// and integers are no objects. An object that no collection has seen is young, or the heap lets its slots be written
+    /// without the barrier until the next allocation or poll; and between two calls there is neither.
+    fn may_make_old_refer_to_young(&self, object: Value, value: Value) -> bool {
+        // Another kind of barrier may be there for more.
+        let Barrier::Cards = self.fast().barrier;
+        let dfg = &self.builder.func.dfg;
+        let object = dfg.resolve_aliases(object);
+        let mut fresh = self.fresh.iter();
+        !(self.is_never_object(0)
+            || self.is_null(value)
+            || fresh.any(|&fresh| dfg.resolve_aliases(fresh) == object))
+    }
+
+    /// Whether a reference is the constant null.
+    fn is_null(&self, reference: Value) -> bool {
+        let dfg = &self.builder.func.dfg;
+        let ValueDef::Result(inst, _) = dfg.value_def(dfg.resolve_aliases(reference)) else {
+            return false;
+        };
+        matches!(
+            dfg.insts[inst],
+            InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } if imm.bits() == 0
+        )
+    }
+
+    /// As [`Translator::store_cell`], of the value on top of the stack into an object that may be old. `at` is an address
+    /// within it.
     pub(super) fn store_cell_with_barrier(
         &mut self,
-        at: Value,
-        offset: u32,
+        object: Value,
+        (at, offset): (Value, u32),
         cell: Cell,
         value: Value,
     ) {
         self.store_cell(at, offset, cell, value);
         if !matches!(cell, Cell::Slot { .. }) {
+            return;
+        }
+        if !self.may_make_old_refer_to_young(object, value) {
             return;
         }
         let fast = self.fast();

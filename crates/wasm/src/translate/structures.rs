@@ -46,7 +46,7 @@ impl Translator<'_> {
                 self.trap_if_null(object, TrapKind::NullReference);
                 let Place { offset, cell } =
                     self.structure(struct_type_index).0[field_index as usize];
-                self.store_cell_with_barrier(object, offset, cell, value);
+                self.store_cell_with_barrier(object, (object, offset), cell, value);
             }
             _ => return false,
         }
