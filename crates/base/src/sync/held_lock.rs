@@ -3,11 +3,19 @@
 //! The idea: a thread that asks for a lock that it holds itself would wait for ever. Here it is told so, and the
 //! caller decides: whether the inner section may go on under the outer one, or the process ends with a message.
 //!
+//! A thread that works under the lock in the background takes it with [`HeldLock::try_lock_to_yield`], and gives it back
+//! as soon as others wait. These are counted, and spin for a while before they sleep, or give up if they only try.
+//!
 //! Invariants: `holder` is 0 or the number of the thread that holds the lock; only that thread writes its own number
 //! and takes it away again, so a thread that reads its own number there holds the lock. `depth` belongs to the holder.
-//! A thread's number is any nonzero word that no other living thread uses. Any thread runs it.
+//! A thread's number is any nonzero word that no other living thread uses. `waiting` and `yields` are hints: whatever they
+//! say, the lock decides. Any thread runs it.
 
-use super::{AtomicU32, AtomicUsize, Ordering, RawLock};
+use super::{AtomicBool, AtomicU32, AtomicUsize, Ordering, RawLock, spin_hint, spin_rounds};
+
+/// Rounds of spinning for a lock whose holder is about to give it back: some tens of microseconds. A holder that takes longer
+/// has lost its processor.
+const PATIENCE: u32 = 1000;
 
 /// See the module.
 #[derive(Debug)]
@@ -17,6 +25,10 @@ pub struct HeldLock {
     holder: AtomicUsize,
     /// Inner sections. Protected by `lock`.
     depth: AtomicU32,
+    /// Threads that wait for the lock. Relaxed: a hint.
+    waiting: AtomicU32,
+    /// Whether the holder gives the lock back as soon as others wait. Relaxed: a hint.
+    yields: AtomicBool,
 }
 
 impl Default for HeldLock {
@@ -29,7 +41,13 @@ impl HeldLock {
     crate::sync_const_fn! {
         /// A free lock.
         pub fn new() -> Self {
-            Self { lock: RawLock::new(), holder: AtomicUsize::new(0), depth: AtomicU32::new(0) }
+            Self {
+                lock: RawLock::new(),
+                holder: AtomicUsize::new(0),
+                depth: AtomicU32::new(0),
+                waiting: AtomicU32::new(0),
+                yields: AtomicBool::new(false),
+            }
         }
     }
 
@@ -41,19 +59,78 @@ impl HeldLock {
             if self.is_held_by(own) {
                 return false;
             }
-            self.lock.lock();
+            self.wait();
         }
         self.holder.store(own, Ordering::Relaxed);
         true
     }
 
-    /// Takes the lock for thread `own` if nobody holds it.
+    #[cold]
+    fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut rounds = spin_rounds(PATIENCE);
+        while rounds > 0 && self.yields.load(Ordering::Relaxed) {
+            spin_hint();
+            rounds -= 1;
+        }
+        self.lock.lock();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Takes the lock for thread `own` if nobody holds it, or one who yields gives it back at once.
     pub fn try_lock(&self, own: usize) -> bool {
-        let taken = self.lock.try_lock();
+        let taken = self.lock.try_lock() || self.yields.load(Ordering::Relaxed) && self.ask();
         if taken {
             self.holder.store(own, Ordering::Relaxed);
         }
         taken
+    }
+
+    /// Has a holder that yields give the lock back, and takes it if it does so soon.
+    #[cold]
+    fn ask(&self) -> bool {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut taken = self.lock.try_lock();
+        let mut rounds = spin_rounds(PATIENCE);
+        while !taken && rounds > 0 {
+            spin_hint();
+            taken = !self.lock.is_locked() && self.lock.try_lock();
+            rounds -= 1;
+        }
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        taken
+    }
+
+    /// Takes the lock for thread `own` if nobody holds it or waits for it. The holder looks at [`HeldLock::waiting`] often, and
+    /// calls [`HeldLock::unlock_yielding`] as soon as that is not 0.
+    pub fn try_lock_to_yield(&self, own: usize) -> bool {
+        let taken = self.waiting.load(Ordering::Relaxed) == 0 && self.lock.try_lock();
+        if taken {
+            self.holder.store(own, Ordering::Relaxed);
+            self.yields.store(true, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Gives a lock back that was taken with [`HeldLock::try_lock_to_yield`].
+    pub fn unlock_yielding(&self) {
+        self.yields.store(false, Ordering::Relaxed);
+        self.unlock();
+    }
+
+    /// How many threads wait for the lock.
+    pub fn waiting(&self) -> &AtomicU32 {
+        &self.waiting
+    }
+
+    /// Whether the lock seems free, and nobody waits for it.
+    pub fn is_unwanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) == 0 && !self.lock.is_locked()
+    }
+
+    /// In a forked child: threads that waited exist in the parent only.
+    pub fn forget_waiting_after_fork(&self) {
+        self.waiting.store(0, Ordering::Relaxed);
     }
 
     /// Begins an inner section of the holder's; [`HeldLock::unlock`] ends it.
@@ -116,6 +193,59 @@ mod tests {
         lock.unlock();
         assert!(!lock.is_held_by(7) && lock.try_lock(8));
         lock.unlock();
+    }
+
+    #[test]
+    fn a_holder_that_yields_gives_way_to_others() {
+        let lock = HeldLock::new();
+        assert!(lock.is_unwanted() && lock.try_lock_to_yield(7));
+        assert!(lock.is_held_by(7) && !lock.is_unwanted() && !lock.try_lock_to_yield(8));
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let taken = lock.lock(8);
+                lock.unlock();
+                taken
+            });
+            while lock.waiting().load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            lock.unlock_yielding();
+            assert!(other.join().unwrap());
+        });
+        assert_eq!(lock.waiting().load(Ordering::Relaxed), 0);
+        // One that only tries does not wait for it, if the holder has no processor.
+        assert!(lock.try_lock_to_yield(7) && !lock.try_lock(8));
+        assert_eq!(lock.waiting().load(Ordering::Relaxed), 0);
+        lock.unlock_yielding();
+        // Somebody waits, if only in a parent.
+        lock.waiting().store(1, Ordering::Relaxed);
+        assert!(!lock.is_unwanted() && !lock.try_lock_to_yield(7));
+        lock.forget_waiting_after_fork();
+        assert!(lock.is_unwanted() && lock.try_lock_to_yield(7));
+        lock.unlock_yielding();
+        assert!(!lock.yields.load(Ordering::Relaxed));
+    }
+
+    /// The holder gives way to one that tries, as to one that waits.
+    #[test]
+    fn a_holder_that_yields_hears_of_those_who_try() {
+        let lock = HeldLock::new();
+        assert!(lock.try_lock_to_yield(7));
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let taken = (0..1_000_000).any(|_| lock.try_lock(8));
+                if taken {
+                    lock.unlock();
+                }
+                taken
+            });
+            while lock.waiting().load(Ordering::Relaxed) == 0 && !other.is_finished() {
+                std::thread::yield_now();
+            }
+            lock.unlock_yielding();
+            assert!(other.join().unwrap());
+        });
+        assert!(lock.is_unwanted());
     }
 
     #[test]
@@ -196,6 +326,52 @@ mod models {
             other.join().unwrap();
             // SAFETY: the other thread has ended.
             assert_eq!(counter.value.with(|value| unsafe { *value }), 4);
+        });
+    }
+
+    /// A thread works in the background in turns, each of which ends as soon as another wants the lock: it never waits, and
+    /// nobody waits for ever.
+    #[test]
+    fn who_yields_shares_the_lock_with_those_who_want_it() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let counter = Arc::new(Counter {
+                lock: HeldLock::new(),
+                value: UnsafeCell::new(0),
+            });
+            let background = {
+                let counter = counter.clone();
+                thread::spawn(move || {
+                    let mut done = 0;
+                    for _ in 0..2 {
+                        if !counter.lock.try_lock_to_yield(1) {
+                            continue;
+                        }
+                        for _ in 0..2 {
+                            // SAFETY: the lock is held.
+                            counter.value.with_mut(|value| unsafe { *value += 1 });
+                            done += 1;
+                            if counter.lock.waiting().load(Ordering::Relaxed) > 0 {
+                                break;
+                            }
+                        }
+                        counter.lock.unlock_yielding();
+                    }
+                    done
+                })
+            };
+            let tried = counter.lock.try_lock(2);
+            if tried {
+                // SAFETY: the lock is held.
+                counter.value.with_mut(|value| unsafe { *value += 1 });
+                counter.lock.unlock();
+            }
+            bump_twice(&counter, 2);
+            let done = background.join().unwrap() + 2 + u64::from(tried);
+            // SAFETY: the other thread has ended.
+            assert_eq!(counter.value.with(|value| unsafe { *value }), done);
+            assert!(counter.lock.is_unwanted());
         });
     }
 }
