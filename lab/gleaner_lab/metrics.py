@@ -49,6 +49,7 @@ PHASES = (
     "update",
     "slide",
     "mark-step",
+    "mark-beside",
     "overflow",
     "weak",
     "pace",

@@ -74,6 +74,9 @@ phases! {
     Slide = "slide",
     /// A part was marked in a step beside the program; `objects` has the nanoseconds that it was given.
     MarkStep = "mark-step",
+    /// What a helper marked beside the program since the last stop, in as many turns as objects: the duration is that of all
+    /// turns, the reason is why it stayed away from some.
+    MarkBeside = "mark-beside",
     /// The mark stacks had been full: the heap was re-scanned from the marks.
     Overflow = "overflow",
     /// Weak links were cleared and finalizable objects found.

@@ -66,7 +66,7 @@ pub struct Event<'a> {
 /// Phases outside of the pause: those before the threads stop and after they go on, the one about the whole, and those
 /// that tell what was done since the collection before, or that something is over. `snapshot` is one of them: it is written in a stop and not
 /// counted.
-const NOT_PAUSED: [&str; 13] = [
+const NOT_PAUSED: [&str; 14] = [
     "start",
     "libraries",
     "zeroing-kernel",
@@ -77,6 +77,7 @@ const NOT_PAUSED: [&str; 13] = [
     "cycle-end",
     "snapshot",
     "sweep",
+    "mark-beside",
     "zeroing",
     "zeroing-ahead",
     "zeroing-stalls",
@@ -84,10 +85,11 @@ const NOT_PAUSED: [&str; 13] = [
 
 /// Events whose duration is a sum of what was done here and there since the collection before, or of the whole
 /// collection or cycle; they say when they were written, and not when that was done.
-const SUMS: [&str; 6] = [
+const SUMS: [&str; 7] = [
     "end",
     "cycle-end",
     "sweep",
+    "mark-beside",
     "zeroing",
     "zeroing-ahead",
     "zeroing-stalls",

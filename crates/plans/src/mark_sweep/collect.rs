@@ -15,6 +15,7 @@ use gleaner_base::options::Verify;
 use gleaner_mem::Address;
 use gleaner_os::{clock, threads};
 use gleaner_spaces::mark_sweep::block::Resolved;
+use gleaner_spaces::mark_sweep::mark::Until;
 use gleaner_spaces::mark_sweep::reclaim::Ageing;
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkMode};
 use gleaner_spaces::mark_sweep::settle::Waiting;
@@ -115,6 +116,9 @@ impl Heap {
         self.note_begin(request.reason);
         self.record_start(&mut record, request);
         self.record_lazy_sweeping(&mut record);
+        if let Some(marked) = self.take_marked_beside(record.collection()) {
+            record.add(marked);
+        }
         self.roots.replace_libraries(request.libraries);
         if !request.again {
             client.settle_toggle_refs(self);
@@ -455,7 +459,9 @@ impl Heap {
     pub(crate) fn mark_grey(&self, workers: usize, deadline: Option<u64>) -> bool {
         let (engine, crew, space, context) = (&self.engine, self.crew, &self.space, &self.context);
         match deadline {
-            Some(deadline) => engine.mark_until(deadline, crew, workers, space, context),
+            Some(deadline) => {
+                engine.mark_until(Until::time(deadline), crew, workers, space, context)
+            }
             None => {
                 engine.drain(crew, workers, space, context);
                 true
@@ -673,7 +679,8 @@ impl Heap {
         self.totals.marking_ns += record.duration(Phase::Mark) + record.duration(Phase::Weak);
         let census = self.space.census;
         self.note_pace(record, started, stopped, census.live_bytes());
-        self.pacing.note_collection(clock::process_cpu_ns());
+        let cpu_ns = self.program_cpu_ns();
+        self.pacing.note_collection(cpu_ns);
         let live = census.live_bytes() as u64;
         self.totals.live_bytes += live;
         self.totals.live_by_allocated += live as f64 * record.bytes(Phase::Start) as f64;

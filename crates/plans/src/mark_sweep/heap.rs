@@ -26,7 +26,7 @@ use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext, MarkMode};
 use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
-use crate::mark_sweep::cycle::{Cycle, Pacing};
+use crate::mark_sweep::cycle::{Cycle, Helped, Pacing};
 use crate::mark_sweep::decide::dying_links::DyingLinks;
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
@@ -184,6 +184,8 @@ pub struct Heap {
     pub cycle: Cycle,
     /// When the next cycle begins.
     pub pacing: Pacing,
+    /// What a helper marks of it beside the program.
+    pub(crate) helped: Helped,
     /// Why marks cannot be kept although the options want that.
     pub unwatched: Option<Unavailable>,
     /// Why pages are not watched that were, or could be; empty while they are, and where `unwatched` says why.
@@ -303,6 +305,7 @@ impl Heap {
             weighing: Weighing::default(),
             cycle: Cycle::new(),
             pacing: Pacing::new(),
+            helped: Helped::new(),
             unwatched,
             unwatched_since: generations::before_the_watch(options),
         };

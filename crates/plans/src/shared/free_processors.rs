@@ -20,6 +20,10 @@ pub struct FreeProcessors {
     own_ns: u64,
     /// How many there were between the last two looks.
     found: Option<usize>,
+    /// What a helper beside the program has used since: without it, the processor would have been idle.
+    beside_ns: u64,
+    /// Whether half a processor or more was idle between the last two looks.
+    is_any_idle: Option<bool>,
 }
 
 impl FreeProcessors {
@@ -40,7 +44,7 @@ impl FreeProcessors {
         }
         match contention::idle_ns() {
             Some(idle_ns) => self.compare(now_ns, idle_ns, clock::process_cpu_ns()),
-            None => (self.at_ns, self.found) = (now_ns, None),
+            None => (self.at_ns, self.found, self.is_any_idle) = (now_ns, None, None),
         }
     }
 
@@ -49,13 +53,26 @@ impl FreeProcessors {
         self.found.unwrap_or(processors).clamp(1, processors.max(1))
     }
 
+    /// A thread of the collector's that works where a processor is idle has used one for so long.
+    pub fn note_beside(&mut self, nanoseconds: u64) {
+        self.beside_ns += nanoseconds;
+    }
+
+    /// Whether a processor was idle when it was looked last, but for those that work where one is; true as long as nobody knows.
+    pub fn is_any_idle(&self) -> bool {
+        self.is_any_idle.unwrap_or(true)
+    }
+
     fn compare(&mut self, now_ns: u64, idle_ns: u64, own_ns: u64) {
         let passed = now_ns.saturating_sub(self.at_ns);
         // A forked child has used less than its parent.
         if self.at_ns > 0 && passed > 0 && own_ns >= self.own_ns {
             let free = idle_ns.saturating_sub(self.idle_ns) + own_ns.saturating_sub(self.own_ns);
             self.found = Some(((free + passed / 2) / passed) as usize);
+            let idle = idle_ns.saturating_sub(self.idle_ns) + self.beside_ns;
+            self.is_any_idle = Some(idle >= passed / 2);
         }
+        self.beside_ns = 0;
         (self.at_ns, self.idle_ns, self.own_ns) = (now_ns, idle_ns, own_ns);
     }
 }
@@ -103,6 +120,27 @@ mod tests {
         free.at_ns -= LOOK;
         free.look();
         assert!(free.at_ns >= first, "a second look a while later");
+    }
+
+    #[test]
+    fn a_processor_that_only_a_helper_uses_counts_as_idle() {
+        let mut free = FreeProcessors::new(true);
+        assert!(free.is_any_idle(), "nothing is known at first");
+        free.compare(SECOND, 0, 0);
+        assert!(free.is_any_idle());
+        // The program has one of two, a helper the other one.
+        free.note_beside(SECOND);
+        free.compare(2 * SECOND, 0, 2 * SECOND);
+        assert!(free.is_any_idle());
+        // The program has both.
+        free.compare(3 * SECOND, 0, 4 * SECOND);
+        assert!(!free.is_any_idle());
+        // Half of one is left.
+        free.compare(4 * SECOND, SECOND / 2, 4 * SECOND + 3 * SECOND / 2);
+        assert!(free.is_any_idle());
+        free.note_beside(SECOND / 4);
+        free.compare(5 * SECOND, SECOND / 2 + SECOND / 8, 7 * SECOND);
+        assert!(!free.is_any_idle());
     }
 
     #[test]

@@ -24,10 +24,10 @@
 //!   away in between, the store takes another fault.
 //! - Soft-dirty bits: one call reads them, another clears them, each under the lock; a fault sets them.
 //!
-//! Some things are left out. Helpers are, since what workers do with each other has models of its own. Deadlines are,
-//! since loom has no clock: a step goes on until nothing is grey, but other threads run at each of its accesses. So are
-//! large objects, mark procedures, weak references, the writes of the allocator to free cells, and several pages in one
-//! block.
+//! Some things are left out. Helpers of steps are, since what workers do with each other has models of its own. Deadlines are,
+//! since loom has no clock: a step, or a turn of the helper that marks beside the program, goes on until nothing is grey, but
+//! other threads run at each of its accesses. So are large objects, mark procedures, weak references, the writes of the
+//! allocator to free cells, and several pages in one block.
 #![cfg(loom)]
 
 mod kernel;
@@ -66,6 +66,8 @@ enum Course {
     KeepsMarks,
     /// The same in steps.
     KeepsMarksInSteps,
+    /// A turn of a helper, which tries for the lock at any time, and the last stop.
+    Helped,
 }
 
 /// One of the models.
@@ -103,9 +105,14 @@ fn collects(model: Model, early: Seen) {
             stage.mutators[own].rests.store(true, Ordering::Release);
         })
     };
-    let threads: Vec<_> = (0..model.programs.len()).map(start).collect();
-    if model.course != Course::EndsEarly {
-        stage.step();
+    let mut threads: Vec<_> = (0..model.programs.len()).map(start).collect();
+    match model.course {
+        Course::EndsEarly => {}
+        Course::Helped => {
+            let stage = stage.clone();
+            threads.push(thread::spawn(move || stage.help()));
+        }
+        _ => stage.step(),
     }
     let goes_on = model.course != Course::TwoRounds || stage.put_off();
     early.lock().unwrap().insert(stage.has_found_t());
@@ -307,6 +314,24 @@ fn a_reference_that_two_threads_move_is_not_lost() {
             ..USUAL
         };
         assert_eq!(check(preemptions, model), early);
+    }
+}
+
+#[test]
+fn a_helper_that_marks_beside_the_program_loses_nothing() {
+    let programs: [(usize, &[Program]); 3] = [
+        (3, &[moves]),
+        (2, &[hides_late]),
+        (2, &[hides_in_a_fresh_block]),
+    ];
+    for (preemptions, programs) in programs {
+        let model = Model {
+            course: Course::Helped,
+            programs,
+            ..USUAL
+        };
+        // It comes before the last stop, or behind it.
+        assert_eq!(check(preemptions, model), [false, true]);
     }
 }
 

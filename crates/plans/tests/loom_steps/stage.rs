@@ -20,6 +20,7 @@ use gleaner_plans::mark_sweep::stop::protocol::{Station, World};
 use gleaner_plans::mark_sweep::stop::signal::Refused;
 use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
+use gleaner_spaces::mark_sweep::mark::Until;
 use gleaner_spaces::mark_sweep::size_classes::class_of;
 use gleaner_spaces::mark_sweep::targets::MarkedObject;
 use gleaner_work::Crew;
@@ -235,6 +236,16 @@ impl Stage {
 
     pub fn step(&self) {
         self.with_heap(|heap| heap.step());
+    }
+
+    /// For a helper that marks beside the program: a turn, unless another thread has the lock.
+    pub fn help(&self) {
+        if self.lock.try_lock() {
+            // SAFETY: the lock is held.
+            self.heap
+                .with_mut(|heap| unsafe { (*heap).mark_turn(Until::time(u64::MAX / 2)) });
+            self.lock.unlock();
+        }
     }
 
     /// Whether T is marked by now.

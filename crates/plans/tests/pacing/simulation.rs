@@ -219,6 +219,7 @@ impl Heap<'_> {
             cpu_ns: (self.now_ns - self.ended_ns) as u64,
             interval: self.interval(),
             step_ns: cycle::step_ns(LIMIT_NS),
+            helped: false,
         }
     }
 

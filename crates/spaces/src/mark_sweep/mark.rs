@@ -11,7 +11,8 @@
 //!   thread between phases; there is one reference to it at a time. Others see a marker's outbox only.
 //! - Every dropped grey object is marked and its block flagged, so a re-scan finds it.
 //!
-//! Runs in the stopped world on the collecting thread and the helpers of the crew; nothing here allocates (I1).
+//! The *collecting thread* is the one that holds the allocator lock: it collects, makes a step, or is the helper that marks
+//! beside the program. Runs on it and the helpers of the crew; nothing here allocates (I1).
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -24,8 +25,8 @@ use gleaner_work::{Crew, MAX_WORKERS};
 use super::batches::{BATCH_ENTRIES, BATCHES, Batch, Inbox, NO_BATCH, Outbox};
 use super::edge_queue::EdgeQueue;
 use super::entry::{Entry, FROM_HEAP, FROM_STACK};
-use super::mark_engine::{MAX_FIFO, Marker, Own, is_over};
-pub use super::mark_engine::{MarkEngine, MarkOutcome};
+use super::mark_engine::{MAX_FIFO, Marker, Own};
+pub use super::mark_engine::{MarkEngine, MarkOutcome, Until};
 use super::mark_phase::MarkPhase;
 use super::prefetch::{Plain, Prefetch, PrefetchSettings};
 use super::scan::{MarkContext, Scanner};
@@ -235,7 +236,7 @@ impl MarkEngine {
     pub fn drain(&self, crew: &Crew, workers: usize, space: &MarkSweep, context: &MarkContext) {
         let workers = workers.clamp(1, self.ready);
         loop {
-            self.run(crew, workers, space, 0);
+            self.run(crew, workers, space, Until::NOTHING_IS_GREY);
             // SAFETY: the phase is over, and this is the collecting thread.
             if self.take_inbox(unsafe { &mut self.own(0).scanner }) {
                 continue;
@@ -249,12 +250,12 @@ impl MarkEngine {
         }
     }
 
-    /// Marks as [`MarkEngine::drain`] does until `deadline`, in nanoseconds of the monotonic clock, if the world is stopped
-    /// or not; whether everything reachable from what was pushed is marked. What is still grey waits for the next call,
+    /// Marks as [`MarkEngine::drain`] does, if the world is stopped or not, no longer than `until` says; whether everything
+    /// reachable from what was pushed is marked. What is still grey waits for the next call,
     /// of this or of `drain`.
     pub fn mark_until(
         &self,
-        deadline: u64,
+        until: Until<'_>,
         crew: &Crew,
         workers: usize,
         space: &MarkSweep,
@@ -263,10 +264,10 @@ impl MarkEngine {
         let workers = workers.clamp(1, self.ready);
         self.lead(|leader| leader.check_all_edges::<Plain>());
         loop {
-            if is_over(deadline) {
+            if until.is_over() {
                 return false;
             }
-            self.run(crew, workers, space, deadline);
+            self.run(crew, workers, space, until);
             if self.gather(space) {
                 continue;
             }
@@ -324,9 +325,9 @@ impl MarkEngine {
         self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
     }
 
-    fn run(&self, crew: &Crew, workers: usize, space: &MarkSweep, deadline: u64) {
+    fn run(&self, crew: &Crew, workers: usize, space: &MarkSweep, until: Until<'_>) {
         with_policy!(self.settings, P => {
-            crew.run(workers, &MarkPhase::new::<P>(self, space, deadline));
+            crew.run(workers, &MarkPhase::new::<P>(self, space, until));
         });
     }
 
@@ -362,6 +363,7 @@ impl MarkEngine {
             let scanner = unsafe { &mut self.own(index).scanner };
             outcome.scanned += core::mem::take(&mut scanner.scanned);
             outcome.scanned_bytes += core::mem::take(&mut scanner.scanned_bytes);
+            outcome.passed_over += core::mem::take(&mut scanner.passed_over);
         }
         outcome.dropped = context.dropped.swap(0, Ordering::Relaxed);
         outcome
@@ -453,6 +455,7 @@ impl Marker {
                         look_ahead: settings.look_ahead,
                         scanned: 0,
                         scanned_bytes: 0,
+                        passed_over: 0,
                     },
                     fifo: [Entry {
                         start: 0,

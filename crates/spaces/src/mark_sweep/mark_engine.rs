@@ -4,6 +4,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicUsize;
 
 use gleaner_base::faults::{self, FaultPoint};
+use gleaner_base::sync::{AtomicU32, Ordering};
 use gleaner_os::clock;
 use gleaner_work::MAX_WORKERS;
 
@@ -60,10 +61,57 @@ pub struct MarkOutcome {
     pub dropped: usize,
     /// Workers that could take part.
     pub workers: usize,
+    /// Of what was scanned, objects whose mark procedures or own descriptors were left to the next stop.
+    pub passed_over: usize,
 }
 
-/// Whether the time of marking that may go on later has come, in nanoseconds of the monotonic clock; 0 never does.
-#[inline]
-pub(super) fn is_over(deadline: u64) -> bool {
-    deadline != 0 && (clock::monotonic_ns() >= deadline || faults::armed(FaultPoint::MarkTimeOver))
+/// Until when markers mark what may be left for later.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Until<'a> {
+    /// In nanoseconds of the monotonic clock; 0 never comes.
+    deadline: u64,
+    /// How many threads wait for the markers to leave.
+    waiting: Option<&'a AtomicU32>,
+}
+
+impl<'a> Until<'a> {
+    /// Until nothing is grey.
+    pub const NOTHING_IS_GREY: Until<'static> = Until {
+        deadline: 0,
+        waiting: None,
+    };
+
+    /// Until a time of the monotonic clock, in nanoseconds.
+    pub const fn time(deadline: u64) -> Until<'static> {
+        Until {
+            deadline,
+            waiting: None,
+        }
+    }
+
+    /// Until a time of the monotonic clock, in nanoseconds, or until another thread waits for the markers to leave. It counts
+    /// itself in `waiting`.
+    pub const fn time_or_waiting(deadline: u64, waiting: &'a AtomicU32) -> Until<'a> {
+        Until {
+            deadline,
+            waiting: Some(waiting),
+        }
+    }
+
+    /// Whether that has come.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        // Relaxed: a hint. The lock for which that thread waits orders what it does then.
+        self.waiting
+            .is_some_and(|waiting| waiting.load(Ordering::Relaxed) > 0)
+            || self.deadline != 0
+                && (clock::monotonic_ns() >= self.deadline
+                    || faults::armed(FaultPoint::MarkTimeOver))
+    }
+
+    /// Whether another thread may be waiting, so that this is to be asked often.
+    #[inline]
+    pub(super) fn is_urgent(&self) -> bool {
+        self.waiting.is_some()
+    }
 }

@@ -4,7 +4,7 @@
 //! deque, the leader's inbox, the deques of others, blocks to scan again; and offers to finish when it finds none.
 //! The invariants are those of [`super::mark`].
 //!
-//! Runs on the collecting thread and the helpers, in the stopped world; nothing here allocates (I1).
+//! Runs on the collecting thread and the helpers, in a stopped world as `scan` means it; nothing here allocates (I1).
 
 use core::sync::atomic::Ordering;
 
@@ -13,7 +13,7 @@ use gleaner_work::{Phase, Steal, Verdict, Worker};
 
 use super::batches::{BATCH_ENTRIES, NO_BATCH};
 use super::entry::Entry;
-use super::mark_engine::{MAX_FIFO, MarkEngine, Own, is_over};
+use super::mark_engine::{MAX_FIFO, MarkEngine, Own, Until};
 use super::prefetch::{Plain, Policy, Prefetch};
 use super::scan::Scanned;
 use super::space::MarkSweep;
@@ -22,14 +22,16 @@ use crate::mark_sweep::block::BlockIndex;
 /// Entries that a worker keeps for itself even while others wait.
 const SHARE_ABOVE: usize = 16;
 const ENTRIES_BETWEEN_LOOKS: u32 = 32;
+/// The same where another thread may be waiting meanwhile. Each takes up to a microsecond.
+const ENTRIES_BETWEEN_URGENT_LOOKS: u32 = 8;
 
 /// One phase of marking under a policy. Only the loop that looks at objects is compiled for each policy: it is called through
 /// a pointer, once for many objects.
 pub(super) struct MarkPhase<'a> {
     engine: &'a MarkEngine,
     space: &'a MarkSweep,
-    /// When workers leave what is grey to the next step, in nanoseconds of the monotonic clock; 0 for never.
-    deadline: u64,
+    /// When workers leave what is grey to the next step.
+    until: Until<'a>,
     /// [`MarkPhase::drain_under`] of the policy.
     drain: fn(&MarkPhase, &mut Own, &Worker) -> bool,
 }
@@ -63,16 +65,16 @@ impl Phase for MarkPhase<'_> {
 const ENTRIES_AGAIN: usize = 64;
 
 impl<'a> MarkPhase<'a> {
-    /// A phase under policy `P`, until `deadline`.
+    /// A phase under policy `P`, `until` its time is over.
     pub(super) fn new<P: Policy>(
         engine: &'a MarkEngine,
         space: &'a MarkSweep,
-        deadline: u64,
+        until: Until<'a>,
     ) -> MarkPhase<'a> {
         MarkPhase {
             engine,
             space,
-            deadline,
+            until,
             drain: |phase, own, worker| phase.drain_under::<P>(own, worker),
         }
     }
@@ -80,7 +82,16 @@ impl<'a> MarkPhase<'a> {
     /// Whether this step has had its time.
     #[inline]
     fn is_over(&self) -> bool {
-        is_over(self.deadline)
+        self.until.is_over()
+    }
+
+    /// Entries that a worker scans from one look at the time to the next.
+    #[inline]
+    fn between_looks(&self) -> u32 {
+        match self.until.is_urgent() {
+            true => ENTRIES_BETWEEN_URGENT_LOOKS,
+            false => ENTRIES_BETWEEN_LOOKS,
+        }
     }
 
     /// Scans until the stack and the queue are empty, or time is over; whether it is.
@@ -91,7 +102,7 @@ impl<'a> MarkPhase<'a> {
     // Not inline: in the closure that leads here, its loop takes an instruction more for each object.
     #[inline(never)]
     fn drain_under<P: Policy>(&self, own: &mut Own, worker: &Worker) -> bool {
-        let mut until_look = ENTRIES_BETWEEN_LOOKS;
+        let mut until_look = self.between_looks();
         loop {
             // SAFETY: entries describe objects of the heap or root ranges; the world is stopped.
             until_look -= unsafe { own.scanner.scan_small::<P>(until_look) };
@@ -107,7 +118,7 @@ impl<'a> MarkPhase<'a> {
                 until_look -= 1;
             }
             if until_look == 0 {
-                until_look = ENTRIES_BETWEEN_LOOKS;
+                until_look = self.between_looks();
                 if own.scanner.depth() > 0 && faults::armed(FaultPoint::MarkStackFull) {
                     own.scanner.drop_newest();
                 }

@@ -6,7 +6,9 @@
 //! so: always from stacks and registers, otherwise under `all_interior_pointers` or for registered displacements.
 //!
 //! Greying is a relaxed check and a plain store of the mark byte; two markers may both push an object, which costs
-//! time but is harmless (I4). Markers run in the stopped world.
+//! time but is harmless (I4). Markers run in the stopped world, or beside the program while the collecting thread holds the
+//! allocator lock. Either way no block changes and no memory goes away that an entry describes: that is what contracts here mean
+//! by a stopped world. Words may change meanwhile, so they are read as atomics, and what is written is found by the next stop.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -243,6 +245,8 @@ pub struct Scanner {
     pub scanned: usize,
     /// Bytes of them.
     pub scanned_bytes: usize,
+    /// Of them, objects that a step leaves to the next stop.
+    pub passed_over: usize,
 }
 
 /// What [`Scanner::scan_entry`] did with an entry.
@@ -528,6 +532,7 @@ impl Scanner {
         if self.context().is_client_proc(descriptor) {
             self.context().scan_again(start);
             if self.context().mode.world_runs() {
+                self.passed_over += 1;
                 return Scanned::Done;
             }
         }

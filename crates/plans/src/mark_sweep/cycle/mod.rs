@@ -17,20 +17,26 @@
 //! thread runs, a step may call a procedure as a stop does. The next stop calls it again, since nobody knows whether
 //! what it reads was written.
 //!
+//! A helper, if the door has one, marks beside the program on a processor that is idle, under the allocator lock and in short turns
+//! (`helped`). It does what a step does beside other threads. Steps are due by what has been scanned in all, so they become
+//! needless as long as it keeps pace.
+//!
 //! # Invariants
 //! - While a cycle is under way, one of three things holds of each marked object. It is grey: on a mark stack, or in a
 //!   block that is flagged to be scanned again. Or it was scanned since its page was last known to be written. Or it is
 //!   of a kind whose objects are all looked at in the last stop.
-//! - Between steps no helper is at work, and what is grey lies on the leader's stack or in outboxes.
+//! - Between steps and turns no marker is at work, and what is grey lies on the leader's stack or in outboxes.
 //! - A cycle whose writes the kernel has lost, or whose marks the client changed, is given up: everything is collected in
 //!   a stop.
 //!
-//! All of it runs under the allocator lock. Steps run on the thread that allocates and on helpers, while the world
-//! runs.
+//! All of it runs under the allocator lock, whose holder is the only user of the marking engine. Steps run on the thread that
+//! allocates and on helpers, while the world runs.
 
 mod end;
+mod helped;
 mod pacing;
 mod state;
 mod steps;
 
-pub use state::{Cycle, Ended, Pacing};
+pub use helped::Next;
+pub use state::{Cycle, Ended, Helped, Pacing};

@@ -103,10 +103,16 @@ impl Heap {
             scanned: self.totals.last_scanned,
             took_ns: self.totals.last_marking_ns,
             allocated: self.space.account.handed,
-            cpu_ns: clock::process_cpu_ns().saturating_sub(before),
+            cpu_ns: self.program_cpu_ns().saturating_sub(before),
             interval: self.interval(memory),
             step_ns: self.step_ns(),
+            helped: self.is_helper_expected() && self.helped.helper.keeps_pace(),
         }
+    }
+
+    /// Nanoseconds of the processor's time that the process has used, but for a helper that marks beside it.
+    pub(crate) fn program_cpu_ns(&self) -> u64 {
+        clock::process_cpu_ns().saturating_sub(self.helped.cpu_ns)
     }
 
     /// How a cycle would go that began now and in which `expected` bytes are to be scanned.
@@ -134,7 +140,9 @@ impl Heap {
         }
         let taken = ended.taken(self.space.account.handed);
         self.pacing.pacer.note_cycle(&taken);
+        let beside = ended.scanned_beside();
+        self.helped.helper.note_cycle(ended.helped, beside);
         self.generations
-            .note_cycle(self.extent, taken.allocated, taken.scanned);
+            .note_cycle(self.extent, taken.allocated, beside);
     }
 }

@@ -1,6 +1,10 @@
 //! How far a cycle has come.
 
+use gleaner_base::events::{Event, Phase};
+use gleaner_os::clock;
+
 use crate::mark_sweep::decide::cycle::{Progress, PuttingOff};
+use crate::mark_sweep::decide::helper::Helper;
 use crate::mark_sweep::decide::pacer::{Pacer, Taken};
 
 /// How a cycle stands.
@@ -32,6 +36,8 @@ pub struct Cycle {
     pub(super) steps: u64,
     /// When it began, by the monotonic clock.
     pub(super) began_ns: u64,
+    /// Bytes that a helper has scanned beside the program.
+    pub(super) helped: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,6 +68,7 @@ impl Cycle {
             progress: Progress {
                 expected: 0,
                 scanned: 0,
+                trusted: 0,
                 allowance: 0,
                 room: 0,
                 most: 0,
@@ -80,6 +87,7 @@ impl Cycle {
             stepped: (0, 0),
             steps: 0,
             began_ns: 0,
+            helped: 0,
         }
     }
 
@@ -101,6 +109,11 @@ impl Cycle {
     /// Bytes that its stops and steps have scanned.
     pub(crate) fn scanned(&self) -> usize {
         self.scanned + self.progress.scanned
+    }
+
+    /// Bytes that its steps and a helper have scanned.
+    pub(super) fn scanned_beside(&self) -> usize {
+        self.stepped.0 + self.helped
     }
 
     /// The capacity of a heap that has grown to `now` bytes while this was under way, of which it uses `used`.
@@ -171,6 +184,42 @@ impl Pacing {
 impl Default for Pacing {
     fn default() -> Pacing {
         Pacing::new()
+    }
+}
+
+/// What is known of the helper.
+pub struct Helped {
+    /// What decides whether it marks.
+    pub(super) helper: Helper,
+    /// Whether there is one.
+    pub(super) is_there: bool,
+    /// What it has marked since the last stop.
+    pub(super) marked: Event,
+    /// Nanoseconds of the processor's time that its thread had used when its last turn ended.
+    pub(super) cpu_ns: u64,
+}
+
+impl Helped {
+    /// By nobody yet.
+    pub const fn new() -> Helped {
+        Helped {
+            helper: Helper::new(),
+            is_there: false,
+            marked: Event::new(Phase::MarkBeside, 0),
+            cpu_ns: 0,
+        }
+    }
+
+    /// Whether it would mark now if a processor is idle.
+    pub(super) fn is_expected(&self) -> bool {
+        let stays_away = || self.helper.stays_away(clock::monotonic_ns());
+        self.is_there && !self.helper.sits_out() && stays_away().is_none()
+    }
+}
+
+impl Default for Helped {
+    fn default() -> Helped {
+        Helped::new()
     }
 }
 

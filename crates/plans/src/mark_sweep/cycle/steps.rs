@@ -23,7 +23,7 @@ impl Heap {
     }
 
     /// Whether collections may be marked in steps.
-    pub(super) fn makes_steps(&self) -> bool {
+    pub fn makes_steps(&self) -> bool {
         self.mode == MarkGenerations::Incremental && self.space.written.is_some()
     }
 
@@ -78,7 +78,7 @@ impl Heap {
         };
         let room = room.min(memory.left.unwrap_or(usize::MAX));
         let room = room.saturating_add(self.space.unswept_bytes);
-        memory.may_grow && room >= self.plan(expected, &memory).allowance
+        memory.may_grow && room >= self.plan(expected, &memory).least
     }
 
     /// Bytes that a collection is expected to scan; if `all` that was allocated lives.
@@ -179,7 +179,12 @@ impl Heap {
                 true => before.began_ns,
                 false => clock::monotonic_ns(),
             },
+            helped: match goes_on {
+                true => before.helped,
+                false => 0,
+            },
         };
+        self.expect_helper(!goes_on);
         self.turns += 1;
         self.totals.cycles += u64::from(!goes_on);
     }

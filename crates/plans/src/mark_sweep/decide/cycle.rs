@@ -139,8 +139,10 @@ pub fn remember(scanned: usize, took_ns: u64, before: (usize, u64)) -> u64 {
 pub struct Progress {
     /// Bytes that are expected to be scanned in all, since the last stop of the cycle.
     pub expected: usize,
-    /// Bytes that steps have scanned.
+    /// Bytes that steps and a helper have scanned.
     pub scanned: usize,
+    /// Bytes that a helper is expected to catch up by ([`super::helper::trusted_with`]).
+    pub trusted: usize,
     /// Bytes that are to be allocated in the meantime.
     pub allowance: usize,
     /// Bytes of all of the cycle: what could be allocated when it began until a collection in a stop would have begun.
@@ -153,12 +155,13 @@ pub struct Progress {
     pub in_all: usize,
 }
 
-/// Whether a step is due. Where memory is used up, each allocation that takes the lock makes one.
+/// Whether a step is due. Where memory is used up, each allocation that takes the lock makes one. A helper that marks beside the
+/// program makes steps needless as long as it does not lag behind by more than it is trusted with.
 pub fn is_step_due(p: &Progress) -> bool {
     if p.in_all >= p.room {
         return true;
     }
-    let done = p.scanned as f64 * p.allowance as f64;
+    let done = (p.scanned as f64 + p.trusted as f64) * p.allowance as f64;
     let due = p.expected as f64 * p.allocated as f64;
     done <= due
 }
@@ -405,6 +408,7 @@ mod tests {
             room: 200,
             most: 300,
             scanned,
+            trusted: 0,
             allocated,
             in_all: allocated,
         };
@@ -415,9 +419,18 @@ mod tests {
         assert!(is_step_due(&progress(1000, 150)));
         assert!(!is_step_due(&progress(4000, 199)) && is_step_due(&progress(5000, 200)));
         assert!(!is_overdue(&progress(0, 299)) && is_overdue(&progress(5000, 300)));
+        // A helper may lag behind.
+        let helped = |scanned, allocated| Progress {
+            trusted: 125,
+            ..progress(scanned, allocated)
+        };
+        assert!(!is_step_due(&helped(0, 6)) && is_step_due(&helped(0, 7)));
+        assert!(!is_step_due(&helped(76, 10)) && is_step_due(&helped(75, 10)));
+        assert!(is_step_due(&helped(5000, 200)));
         let huge = Progress {
             expected: usize::MAX,
             scanned: usize::MAX,
+            trusted: usize::MAX,
             allowance: usize::MAX,
             room: usize::MAX,
             most: usize::MAX,

@@ -9,6 +9,7 @@ pub mod cycle;
 pub mod dying_links;
 pub mod extent;
 pub mod heap_size;
+pub mod helper;
 pub mod idle;
 pub mod idle_collection;
 pub mod pacer;

@@ -32,6 +32,14 @@ const SHARE: usize = 8;
 /// Steps scan at least this many bytes for each that is allocated, so that each round of a cycle leaves less than the
 /// one before.
 const PACE: usize = 4;
+/// The share and the pace where a helper marks beside the program, which takes no time from it: the longer a cycle, the less is
+/// left to steps.
+const SHARE_HELPED: usize = 2;
+/// See [`SHARE_HELPED`].
+const PACE_HELPED: usize = 1;
+/// A helper marks without pauses, whatever the allowance is. What it does not need makes the cycle begin, and so end, early: this
+/// is for two threads that allocate, or for one and a helper that half of the time does not have the lock.
+const PROGRAM_TIMES_HELPED: f64 = 2.0;
 /// Where there is little to scan, steps need not follow each other faster than this many allocated bytes would have it.
 const LEAST_ALLOWANCE: usize = 256 << 10;
 /// Cycles do not follow each other without this part of the interval between them, and allow no more for their steps.
@@ -85,6 +93,8 @@ pub struct Measurements {
     pub interval: usize,
     /// How long a step takes.
     pub step_ns: u64,
+    /// Whether a helper marks beside the program, and did most of the marking in the last cycle.
+    pub helped: bool,
 }
 
 /// How a cycle is to go that begins now. Bytes that the program allocates.
@@ -92,6 +102,8 @@ pub struct Measurements {
 pub struct Plan {
     /// Until it has ended.
     pub allowance: usize,
+    /// The same if nobody but steps marks beside the program: what is taken where it begins too late for more.
+    pub least: usize,
     /// Until a collection in a stop would begin: the room that a cycle is begun with.
     pub lead: usize,
 }
@@ -100,10 +112,11 @@ impl Plan {
     /// The first round of a cycle in which `expected` bytes are to be scanned, and that begins where `room` bytes can be
     /// allocated, of the `interval` between two collections. Where that is used up it may take half an interval more.
     pub fn first_round(&self, expected: usize, room: usize, interval: usize) -> Progress {
-        let room = room.max(self.allowance);
+        let allowance = self.allowance.min(room.max(self.least));
+        let room = room.max(allowance);
         Progress {
             expected,
-            allowance: self.allowance,
+            allowance,
             room,
             most: room.saturating_add((interval / 2).max(LEAST_GROWTH)),
             ..Progress::default()
@@ -204,26 +217,36 @@ impl Pacer {
 
     /// How a cycle would go that began now.
     pub fn plan(&self, m: &Measurements) -> Plan {
-        let most = (m.interval / SHARE).max(LEAST_ALLOWANCE.min(m.interval / 2));
-        let keeps_pace = (m.expected / PACE).max(LEAST_ALLOWANCE);
+        let least = self.allowance(m, (SHARE, PACE), PROGRAM_TIMES);
+        let allowance = match m.helped {
+            true => self.allowance(m, (SHARE_HELPED, PACE_HELPED), PROGRAM_TIMES_HELPED),
+            false => least,
+        };
+        Plan {
+            allowance,
+            least: least.min(allowance),
+            lead: ((allowance as f64 * self.margin) as usize).saturating_add(LEAST_WAIT),
+        }
+    }
+
+    /// What is allocated until a cycle has ended, within these bounds, if the program gets so many times the time of marking.
+    fn allowance(&self, m: &Measurements, (share, pace): (usize, usize), times: f64) -> usize {
+        let most = (m.interval / share).max(LEAST_ALLOWANCE.min(m.interval / 2));
+        let keeps_pace = (m.expected / pace).max(LEAST_ALLOWANCE);
         let marking_ns = m.expected as f64 * self.rates(m).1;
         let by_time = match m.cpu_ns {
             0 => most,
             cpu_ns => {
                 let allocates = m.allocated as f64 / cpu_ns as f64;
-                (PROGRAM_TIMES * marking_ns * allocates) as usize
+                (times * marking_ns * allocates) as usize
             }
         };
-        let allowance = by_time
+        by_time
             .max(LEAST_ALLOWANCE)
             .min(most)
             .min(keeps_pace)
             .max(self.for_steps(m).min(m.interval / LEAST_PART))
-            .max(1);
-        Plan {
-            allowance,
-            lead: ((allowance as f64 * self.margin) as usize).saturating_add(LEAST_WAIT),
-        }
+            .max(1)
     }
 
     /// Whether a cycle begins now, where `room` bytes can be allocated until a collection in a stop would begin.
@@ -286,6 +309,7 @@ mod tests {
             cpu_ns: 1_000_000_000,
             interval: 40 * MIB,
             step_ns: 3_125_000,
+            helped: false,
         }
     }
 
@@ -385,9 +409,33 @@ mod tests {
     }
 
     #[test]
+    fn a_helper_has_more_time_than_steps() {
+        let plan = |helped, m: &Measurements| {
+            let m = Measurements { helped, ..*m };
+            Pacer::new().plan(&m).allowance
+        };
+        // Where there is time enough, its cycles are shorter: it marks all the time.
+        assert_eq!(plan(true, &usual()), plan(false, &usual()) / 3 * 2);
+        // Where the program allocates too fast for steps that are to take no more than a quarter of the time.
+        let fast = Measurements {
+            cpu_ns: 10_000_000,
+            ..usual()
+        };
+        assert_eq!(plan(false, &fast), 40 * MIB / SHARE);
+        assert_eq!(plan(true, &fast), 40 * MIB / SHARE_HELPED);
+        let little = Measurements {
+            expected: 6 * MIB,
+            ..fast
+        };
+        assert_eq!(plan(false, &little), 6 * MIB / PACE);
+        assert_eq!(plan(true, &little), 6 * MIB / PACE_HELPED);
+    }
+
+    #[test]
     fn rounds_share_the_room_of_a_cycle() {
         let plan = Plan {
             allowance: 4 * MIB,
+            least: 4 * MIB,
             lead: 6 * MIB,
         };
         let first = plan.first_round(60 * MIB, 6 * MIB, 40 * MIB);
@@ -397,6 +445,14 @@ mod tests {
         let late = plan.first_round(60 * MIB, 0, MIB / 8);
         assert_eq!((late.allowance, late.room), (4 * MIB, 4 * MIB));
         assert_eq!(late.most, 4 * MIB + LEAST_GROWTH);
+        // With a helper it takes what there is of its longer time, and grows the heap by no more than steps would.
+        let helped = Plan { least: MIB, ..plan };
+        let begun = helped.first_round(60 * MIB, 6 * MIB, 40 * MIB);
+        assert_eq!((begun.allowance, begun.room), (first.allowance, first.room));
+        for (room, allowance) in [(2 * MIB, 2 * MIB), (0, MIB)] {
+            let late = helped.first_round(60 * MIB, room, 40 * MIB);
+            assert_eq!((late.allowance, late.room), (allowance, allowance));
+        }
         let ended = Progress {
             in_all: 4 * MIB,
             ..first
@@ -512,6 +568,7 @@ mod tests {
             cpu_ns: u64::MAX,
             interval: usize::MAX,
             step_ns: u64::MAX,
+            helped: false,
         };
         for m in [most, Measurements::default()] {
             let plan = pacer.plan(&m);

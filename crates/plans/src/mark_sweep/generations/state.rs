@@ -101,7 +101,7 @@ impl Generations {
         allocated / 256 * self.faded
     }
 
-    /// A cycle has ended during which `allocated` bytes were allocated, and steps scanned `scanned` bytes. Where as much
+    /// A cycle has ended during which `allocated` bytes were allocated, and `scanned` bytes scanned beside the program. Where as much
     /// dies as is allocated, and as likely before it is marked as after that, half of it is still there.
     pub(crate) fn note_cycle(&mut self, extent: Extent, allocated: usize, scanned: usize) {
         if !extent.is_of_new() {

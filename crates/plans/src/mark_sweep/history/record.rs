@@ -85,6 +85,7 @@ impl Heap {
         self.weighing.begin_in_child();
         self.pacing.begin_in_child();
         self.idle.begin_in_child();
+        self.forget_helper_after_fork();
         if let Some(snapshots) = &mut self.snapshots {
             snapshots.begin_in_child();
         }

@@ -61,6 +61,15 @@ pub struct Totals {
     pub steps_lost: u64,
     /// See `steps_lost`.
     pub lost_ns: u64,
+    /// Turns of a helper that marked beside the program, bytes that it scanned, and the time that it took. How often it lost the
+    /// processor.
+    pub helped_turns: u64,
+    /// See `helped_turns`.
+    pub helped_bytes: u64,
+    /// See `helped_turns`.
+    pub helped_ns: u64,
+    /// See `helped_turns`.
+    pub helped_lost: u64,
     /// Bytes that were scanned for finalizers that became ready, in the last collection or, a little forgotten, before it.
     pub revived: usize,
     /// Bytes that the last marking in a stop scanned, and how long that takes (`decide::cycle::remember`).
