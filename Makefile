@@ -412,10 +412,14 @@ test-generations: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=sticky
 	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental \
 		--opt verify=edges --opt poison=on
+	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental \
+		--opt cycle-helper=on --opt markers=2 --opt verify=edges --opt poison=on finalize kinds steps
 
 # The verifier only takes time, and it sees what the next run does not.
 test-generations-long: build
 	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental
+	$(LITTLE_TIME) GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt generations=incremental --opt cycle-helper=on \
+		--opt verify=edges --opt poison=on
 
 # Idle time wherever a program waits for 20 ms, in a stop and in the middle of a cycle of steps.
 .PHONY: test-idle

@@ -476,7 +476,7 @@ static int threads_of_process(void)
 
 static void child_makes_its_own_helpers(void)
 {
-    add_options("idle=off"); /* whose thread is no helper */
+    add_options("idle=off,cycle-helper=off"); /* whose threads are no helpers of stops */
     GC_set_markers_count(3);
     prepare(1);
     static void **list;

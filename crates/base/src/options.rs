@@ -248,6 +248,8 @@ option_table! {
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
     /// Whether a collection may keep the marks of the one before, and reclaim only what was allocated since.
     mark_generations: MarkGenerations = MarkGenerations::Asked, "generations", User, Libgc, Some("ISMM 2000, section 6"), Accepted::Choice(MarkGenerations::NAMES);
+    /// Whether a thread of the collector's marks beside the program while marking in steps is under way, where a processor is idle.
+    cycle_helper: bool = false, "cycle-helper", User, Libgc, None, SWITCH;
     /// How the heap learns which pages were written, where collections keep marks: the first that the kernel offers, in this order.
     write_watch: WriteWatch = WriteWatch::Auto, "write-watch", Tuning, Libgc, None, Accepted::Choice(WriteWatch::NAMES);
     /// When the memory of fresh objects is zeroed, and by whom.

@@ -178,6 +178,7 @@ fn obtain(
                         crate::idle::calls::collect_because(why);
                     }
                     crate::idle::watcher::ensure();
+                    crate::cycle_helper::thread::ensure();
                     crate::finalize::run_if_ready();
                 }
                 return object.ptr();

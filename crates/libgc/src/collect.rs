@@ -279,6 +279,10 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
     let outcome = below_callbacks(heap, |heap| heap.collect(request, &Door));
     crate::settings::show_collections(heap);
     crate::idle::state::stir();
+    crate::cycle_helper::state::note_collection(heap.makes_steps());
+    if outcome == Outcome::Begun {
+        crate::cycle_helper::state::stir();
+    }
     crate::finalize::note_ready(heap);
     crate::finalize::note_cycle(heap);
     if outcome == Outcome::Done {
@@ -653,6 +657,7 @@ pub fn watch_exit() {
 extern "C-unwind" fn check_at_exit(_argument: *mut c_void) {
     // A callback that runs with the lock may have called exit.
     crate::idle::state::end();
+    crate::cycle_helper::state::end();
     let wanted = GC_find_leak.get() != 0 || crate::snapshot::is_wanted_at_exit();
     if !wanted || Mutator::current().is_null() || !is_unlocked() {
         return;

@@ -28,6 +28,11 @@ pub fn is_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
 }
 
+/// Whether forks are told to the library, by hooks or by hand.
+pub fn is_handled() -> bool {
+    MODE.load(Ordering::Relaxed) != 0
+}
+
 /// Installs the hooks if the client wants them.
 pub fn install_hooks() {
     if MODE.load(Ordering::Relaxed) == 1 && !fork::register(before, after_in_parent, after_in_child)
@@ -70,6 +75,7 @@ extern "C" fn after_in_child() {
     CREW.forget_helpers_after_fork();
     threads::forget_markers_after_fork();
     crate::idle::state::WATCH.forget_after_fork();
+    crate::cycle_helper::state::forget_after_fork();
     let mut heap = held();
     GC_parallel.set(0);
     keep_only_this_thread(&mut heap);

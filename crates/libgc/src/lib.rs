@@ -23,6 +23,7 @@ mod allocate;
 mod blocking;
 mod callbacks;
 mod collect;
+mod cycle_helper;
 mod debug;
 mod debug_check;
 mod debug_header;

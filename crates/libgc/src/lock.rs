@@ -14,7 +14,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::message::die;
-use gleaner_base::sync::HeldLock;
+use gleaner_base::sync::{AtomicU32, HeldLock};
 use gleaner_os::threads::thread_word_address;
 
 /// What runs with the lock held.
@@ -82,9 +82,35 @@ impl AllocatorLock {
         }
     }
 
-    /// Takes the lock if no thread has it, the calling one included.
+    /// Takes the lock if no thread has it, the calling one included, or one who yields gives it back at once.
     pub fn try_lock(&self) -> bool {
         self.lock.try_lock(own())
+    }
+
+    /// Takes the lock if no thread has it or waits for it. The calling thread looks at [`AllocatorLock::waiting`] often, and gives
+    /// the lock back with [`AllocatorLock::unlock_yielding`] as soon as that is not 0.
+    pub fn try_lock_to_yield(&self) -> bool {
+        self.lock.try_lock_to_yield(own())
+    }
+
+    /// Undoes `try_lock_to_yield`.
+    pub fn unlock_yielding(&self) {
+        self.lock.unlock_yielding();
+    }
+
+    /// How many threads wait for the lock.
+    pub fn waiting(&self) -> &AtomicU32 {
+        self.lock.waiting()
+    }
+
+    /// Whether the lock seems free, and nobody waits for it.
+    pub fn is_unwanted(&self) -> bool {
+        self.lock.is_unwanted()
+    }
+
+    /// In a forked child: threads that waited exist in the parent only.
+    pub fn forget_waiting_after_fork(&self) {
+        self.lock.forget_waiting_after_fork();
     }
 
     /// Undoes one `lock`.

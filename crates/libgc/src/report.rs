@@ -111,6 +111,7 @@ extern "C" fn at_exit() {
     // A process that ends while the heap starts, since an option is wrong, has none to tell of.
     let Some(heap) = view() else { return };
     crate::idle::state::end();
+    crate::cycle_helper::state::end();
     crate::snapshot::report_at_exit();
     // Where a thread is at work, or this one is called back, the log ends as it does when a process is killed.
     let is_logged = is_unlocked() && with_heap(|heap| heap.log.is_some());
@@ -222,6 +223,16 @@ fn print_summary(heap: HeapView, advice: &str) {
             seconds(totals.longest_step_ns),
             totals.steps_lost,
             seconds(totals.lost_ns)
+        );
+    }
+    if totals.helped_turns > 0 {
+        let _ = writeln!(
+            text,
+            "  marked beside  {:>12.1} MiB in {} turns of a helper, {:.6} s, {} lost the processor",
+            mebibytes(totals.helped_bytes),
+            totals.helped_turns,
+            seconds(totals.helped_ns),
+            totals.helped_lost
         );
     }
     let _ = writeln!(

@@ -53,7 +53,11 @@ pub extern "C-unwind" fn GC_disable() {
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_enable() {
-    guarded(|_| GC_dont_gc.set(GC_dont_gc.get().wrapping_sub(1)));
+    guarded(|_| {
+        GC_dont_gc.set(GC_dont_gc.get().wrapping_sub(1));
+        // A cycle may still be under way.
+        crate::cycle_helper::state::stir();
+    });
 }
 
 /// As in gc.h.

@@ -99,9 +99,16 @@ impl Started {
         Locked(heap_pointer())
     }
 
-    /// Takes the allocator lock if no thread has it, the calling one included.
+    /// Takes the allocator lock if no thread has it, the calling one included, or one that marks in the background gives it back
+    /// at once.
     pub fn try_lock(self) -> Option<Locked> {
         LOCK.try_lock().then(|| Locked(heap_pointer()))
+    }
+
+    /// Takes the allocator lock if no thread has it or waits for it, to give it back with [`Locked::unlock_yielding`] as soon as
+    /// one waits ([`waiting`]).
+    pub fn try_lock_to_yield(self) -> Option<Locked> {
+        LOCK.try_lock_to_yield().then(|| Locked(heap_pointer()))
     }
 
     /// As [`Started::lock`], and no other thread holds any lock of ours or has one of the loader's or the C library's on
@@ -140,6 +147,11 @@ impl Locked {
     #[inline]
     pub fn unlock(self) {
         LOCK.unlock();
+    }
+
+    /// Gives a lock back that was taken with [`Started::try_lock_to_yield`].
+    pub fn unlock_yielding(self) {
+        LOCK.unlock_yielding();
     }
 
     /// Ends what [`Started::lock_all`] began. All who wait for the lock are woken: the one that was woken last may be held up.
@@ -255,6 +267,21 @@ pub fn lend<R>(heap: &mut Heap, body: impl FnOnce() -> R) -> R {
 #[inline]
 pub fn is_locked() -> bool {
     LOCK.is_own()
+}
+
+/// How many threads wait for the allocator lock.
+pub fn waiting() -> &'static AtomicU32 {
+    LOCK.waiting()
+}
+
+/// Whether the allocator lock seems free, and nobody waits for it.
+pub fn is_unwanted() -> bool {
+    LOCK.is_unwanted()
+}
+
+/// In a forked child: threads that waited for the allocator lock exist in the parent only.
+pub fn forget_waiting_after_fork() {
+    LOCK.forget_waiting_after_fork();
 }
 
 /// What the calling thread runs, if it holds the lock.

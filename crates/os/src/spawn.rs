@@ -32,6 +32,8 @@ pub enum Role {
     Marker,
     /// Looks whether the program of the libgc heap is idle: `gleaner-idle-1`.
     Watcher,
+    /// Marks beside the program of the libgc heap: `gleaner-cycle-1`.
+    CycleHelper,
 }
 
 impl Role {
@@ -42,6 +44,7 @@ impl Role {
             Role::Zeroer => "gleaner-zero-",
             Role::Marker => "gleaner-mark-",
             Role::Watcher => "gleaner-idle-",
+            Role::CycleHelper => "gleaner-cycle-",
         }
     }
 
@@ -49,7 +52,7 @@ impl Role {
     const fn stack_bytes(self) -> usize {
         match self {
             Role::Worker | Role::Zeroer => 2 << 20,
-            Role::Marker | Role::Watcher => 256 << 10,
+            Role::Marker | Role::Watcher | Role::CycleHelper => 256 << 10,
         }
     }
 
@@ -57,11 +60,11 @@ impl Role {
     const fn blocked_signals(self) -> Mask {
         match self {
             Role::Worker | Role::Zeroer => Mask::ALL_BUT_FAULTS,
-            Role::Marker | Role::Watcher => Mask::ALL,
+            Role::Marker | Role::Watcher | Role::CycleHelper => Mask::ALL,
         }
     }
 
-    /// Names the calling thread, which is thread `index` of this role, from 1. The stack of a marker or watcher is full of addresses
+    /// Names the calling thread, which is thread `index` of this role, from 1. The stack of one that marks or watches is full of addresses
     /// that keep nothing alive: it is the collector's own memory from now on, which others can tell ([`own_ranges`]). These
     /// threads never end.
     pub fn name_current(self, index: usize) {
@@ -70,6 +73,7 @@ impl Role {
             Role::Worker | Role::Zeroer => return,
             Role::Marker => index,
             Role::Watcher => WATCHERS_SLOT,
+            Role::CycleHelper => CYCLE_HELPERS_SLOT,
         };
         let high = stack_top();
         // The C library takes some of the stack for thread-locals.
@@ -87,14 +91,15 @@ impl Role {
     }
 }
 
-/// Where the stacks of markers are, by index, and before them that of the watcher. Written by each marker for itself, and in a forked child by its only thread.
-struct Stacks([[AtomicUsize; 2]; MOST_MARKERS]);
+/// Where the stacks of markers are, by index, before them that of the watcher, and behind them that of the helper of cycles. Written by each marker for itself, and in a forked child by its only thread.
+struct Stacks([[AtomicUsize; 2]; MOST_MARKERS + 1]);
 
-static MARKERS: Stacks = Stacks([const { [const { AtomicUsize::new(0) }; 2] }; MOST_MARKERS]);
+static MARKERS: Stacks = Stacks([const { [const { AtomicUsize::new(0) }; 2] }; MOST_MARKERS + 1]);
 /// The stacks of more are searched as memory of the program's.
 const MOST_MARKERS: usize = 64;
-/// Markers count from 1, and there is one watcher.
+/// Markers count from 1, and there is one watcher and one helper of cycles.
 const WATCHERS_SLOT: usize = 0;
+const CYCLE_HELPERS_SLOT: usize = MOST_MARKERS;
 
 impl Stacks {
     fn add(&self, index: usize, low: usize, high: usize) {
@@ -295,6 +300,7 @@ mod tests {
             (Role::Zeroer, "gleaner-zero-1", 2 << 20, false),
             (Role::Marker, "gleaner-mark-1", 256 << 10, true),
             (Role::Watcher, "gleaner-idle-1", 256 << 10, true),
+            (Role::CycleHelper, "gleaner-cycle-1", 256 << 10, true),
         ] {
             let (seen, is_placed) = seen_by(role, Placement::Anywhere);
             assert_eq!(seen.name, name);
@@ -327,7 +333,12 @@ mod tests {
     /// A search of the process's memory leaves it out, until a forked child forgets its parent's markers and watchers.
     #[test]
     fn a_markers_stack_is_the_collectors_own() {
-        for (mut role, expected) in [(Role::Marker, 1), (Role::Watcher, 1), (Role::Worker, 0)] {
+        for (mut role, expected) in [
+            (Role::Marker, 1),
+            (Role::Watcher, 1),
+            (Role::CycleHelper, 1),
+            (Role::Worker, 0),
+        ] {
             let argument = (&raw mut role).cast::<c_void>();
             let thread = spawn(role, Placement::Anywhere, is_own, argument).unwrap();
             let mut answer = core::ptr::null_mut();

@@ -24,7 +24,13 @@ extern "C" fn use_the_table(argument: *mut c_void) -> *mut c_void {
 
 #[test]
 fn a_thread_of_each_role_has_room_for_large_thread_locals() {
-    for role in [Role::Worker, Role::Zeroer, Role::Marker, Role::Watcher] {
+    for role in [
+        Role::Worker,
+        Role::Zeroer,
+        Role::Marker,
+        Role::Watcher,
+        Role::CycleHelper,
+    ] {
         let mut ran = false;
         let place = (&raw mut ran).cast();
         let thread = spawn(role, Placement::Anywhere, use_the_table, place);

@@ -142,6 +142,7 @@ const NAMES: &[(&str, Role)] = &[
     ("gleaner-zero-#N", Role::Zeroing),
     ("gleaner-mark-#N", Role::Collector),
     ("gleaner-idle-#N", Role::Collector),
+    ("gleaner-cycle-#N", Role::Collector),
     ("gleaner-#N", Role::Collector),
     ("gleaner-place", Role::Vm),
     // The markers of Boehm's collector.
@@ -216,6 +217,7 @@ mod tests {
             ("gleaner-zero-2", Role::Zeroing),
             ("gleaner-mark-1", Role::Collector),
             ("gleaner-idle-1", Role::Collector),
+            ("gleaner-cycle-1", Role::Collector),
             ("gleaner-compile", Role::Compiler),
             ("gleaner-main", Role::Main),
             ("gleaner-vm", Role::Vm),

@@ -1,5 +1,5 @@
 //! A thread that watches for idle time: it looks from time to time, rests when nothing is left to be done, and is woken by those
-//! whom it watches.
+//! whom it watches. The helper that marks beside a program is another such thread: it watches for cycles that begin.
 //!
 //! # Invariants
 //! - The watcher begins to rest under the lock that those whom it watches hold while they do what it looks for, and only after it has

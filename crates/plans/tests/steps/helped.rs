@@ -15,6 +15,14 @@ use crate::{Begun, CALLS, OBJECTS, counted_kind, store};
 /// Cycles of small heaps, and nobody asks which processors are idle.
 const OPTIONS: &str = "stress=1000000,markers=1";
 
+pub fn a_helper_marks_beside_the_program() {
+    turns_mark_what_steps_would();
+    a_turn_ends_where_another_thread_waits();
+    what_is_written_between_turns_is_found();
+    mark_procedures_do_not_run_on_the_helper();
+    steps_are_not_due_where_a_helper_marks();
+}
+
 /// Has the helper mark until it rests; how many turns it made.
 fn help(begun: &mut Begun) -> u64 {
     let (waiting, before) = (AtomicU32::new(0), begun.bench.heap.totals.helped_turns);
@@ -28,7 +36,7 @@ fn help(begun: &mut Begun) -> u64 {
     }
 }
 
-pub fn turns_mark_what_steps_would() {
+fn turns_mark_what_steps_would() {
     let Some(mut begun) = Begun::new(OPTIONS) else {
         return;
     };
@@ -55,7 +63,7 @@ pub fn turns_mark_what_steps_would() {
     assert_eq!(begun.bench.events(Phase::MarkBeside).len(), 1);
 }
 
-pub fn a_turn_ends_where_another_thread_waits() {
+fn a_turn_ends_where_another_thread_waits() {
     let Some(mut begun) = Begun::new(OPTIONS) else {
         return;
     };
@@ -72,7 +80,7 @@ pub fn a_turn_ends_where_another_thread_waits() {
 }
 
 /// As between steps.
-pub fn what_is_written_between_turns_is_found() {
+fn what_is_written_between_turns_is_found() {
     for turns in [0, 1, 100] {
         let Some(mut begun) = Begun::new(OPTIONS) else {
             return;
@@ -96,7 +104,7 @@ pub fn what_is_written_between_turns_is_found() {
 }
 
 /// Not even where no other thread runs, so that a step would call them.
-pub fn mark_procedures_do_not_run_on_the_helper() {
+fn mark_procedures_do_not_run_on_the_helper() {
     let Some(mut begun) = Begun::before(OPTIONS) else {
         return;
     };
@@ -128,7 +136,7 @@ pub fn mark_procedures_do_not_run_on_the_helper() {
 }
 
 /// As long as the helper is expected to keep pace.
-pub fn steps_are_not_due_where_a_helper_marks() {
+fn steps_are_not_due_where_a_helper_marks() {
     for (is_there, forks) in [(false, false), (true, false), (true, true)] {
         let Some(mut begun) = Begun::before(OPTIONS) else {
             return;

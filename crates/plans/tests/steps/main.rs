@@ -140,11 +140,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     memory::cycles_begin_before_memory_is_used_up();
     memory::a_cycle_is_not_ended_by_the_request_that_has_begun_it();
     what_a_procedure_pushes_is_scanned_in_the_stop();
-    helped::turns_mark_what_steps_would();
-    helped::a_turn_ends_where_another_thread_waits();
-    helped::what_is_written_between_turns_is_found();
-    helped::mark_procedures_do_not_run_on_the_helper();
-    helped::steps_are_not_due_where_a_helper_marks();
+    helped::a_helper_marks_beside_the_program();
     time_is_over::no_block_is_lost();
     time_is_over::what_finalizers_need_is_marked_in_steps();
     time_is_over::steps_keep_pace_with_what_a_second_stop_has_left();

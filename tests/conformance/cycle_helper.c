@@ -1,0 +1,509 @@
+/* A helper marks beside the program while marking in steps is under way (option cycle-helper). What the program does meanwhile is
+ * seen, nothing of it runs on the helper, and there is none where it could be noticed. The log tells. */
+#include "idle.h"
+#include <gc/gc_mark.h>
+
+enum { HOLDERS = 400, WORDS = 30 };
+
+static void **holders;
+
+static void start_helped(const char *more)
+{
+    char options[120];
+    make_log();
+    snprintf(options, sizeof options, "generations=incremental,cycle-helper=on,%s", more);
+    start_with_log(options);
+    GC_set_time_limit(1);
+    /* Where the kernel does not tell what is written, there are no steps. */
+    if (GC_is_incremental_mode() == 0) {
+        unlink(log_name);
+        _exit(0);
+    }
+    make_cells();
+    holders = GC_malloc_uncollectable(HOLDERS * sizeof *holders);
+    for (int i = 0; i < HOLDERS; i++)
+        holders[i] = GC_malloc(WORDS * sizeof(void *));
+}
+
+/* A helper of stops is made when the heap is large enough, and that of cycles behind it. */
+static void make_helper(void)
+{
+    while (!has_thread("gleaner-cycle-1")) {
+        GC_gcollect();
+        churn(64 << 10, 40);
+    }
+}
+
+static void finish_cycle(void)
+{
+    while (GC_collect_a_little() != 0)
+        ;
+}
+
+static long marked_beside(void)
+{
+    long bytes;
+    events_of("mark-beside", "", &bytes);
+    return bytes;
+}
+
+static void check_cells(void)
+{
+    for (long i = 0; i < cells(); i++)
+        CHECK_EQ(kept[i][CELL - 2], 1);
+}
+
+/* ---- it marks ---- */
+
+static void the_helper_marks_while_the_program_computes(void)
+{
+    start_helped("markers=2");
+    make_helper();
+    while (marked_beside() < cells() * CELL / 2) {
+        GC_start_incremental_collection();
+        usleep(20000);
+        finish_cycle();
+    }
+    check_cells();
+    check_alive();
+    end_idle();
+}
+
+/* Objects move from one holder to another, are made and freed while the helper marks. */
+static void what_the_program_does_meanwhile_is_seen(void)
+{
+    start_helped("markers=2,verify=edges,poison=on");
+    make_helper();
+    for (int round = 0; round < (under_stress() ? 3 : 60); round++) {
+        GC_start_incremental_collection();
+        for (int i = 0; i < HOLDERS; i++) {
+            uintptr_t **from = holders[i], **to = holders[HOLDERS - 1 - i];
+            uintptr_t *before = from[3];
+            if (before != NULL)
+                CHECK_EQ(before[0], ~before[1]);
+            uintptr_t *made = GC_malloc(40);
+            made[0] = (uintptr_t)i * 1000 + round;
+            made[1] = ~made[0];
+            /* The last reference to what was there moves. */
+            to[4 + round % 20] = before;
+            from[3] = made;
+            GC_free(to[2]);
+            to[2] = GC_malloc(round % 3 == 0 ? 9000 : 100);
+            for (int word = 0; word < 10; word++)
+                CHECK_EQ(to[2][word], 0);
+            memset(to[2], 0x7f, 100);
+            if (i % 40 == 0)
+                usleep(100);
+        }
+        if (round % 2 == 0)
+            finish_cycle();
+        else
+            churn(1 << 20, 64);
+    }
+    finish_cycle();
+    for (int i = 0; i < HOLDERS; i++)
+        for (int word = 3; word < 24; word++) {
+            uintptr_t *found = ((uintptr_t **)holders[i])[word];
+            if (found != NULL)
+                CHECK_EQ(found[0], ~found[1]);
+        }
+    check_cells();
+    CHECK_GE(marked_beside(), 1);
+    end_idle();
+}
+
+/* Threads of the program, many more than processors, keep a cycle under way. */
+static volatile int rounds_left;
+
+static void *mutates(void *argument)
+{
+    int own = (int)(uintptr_t)argument;
+    for (int round = 0; round < (under_stress() ? 3 : 200); round++)
+        for (int i = own; i < HOLDERS; i += 8) {
+            uintptr_t **holder = holders[i];
+            uintptr_t *before = holder[own % WORDS];
+            if (before != NULL)
+                CHECK_EQ(before[0], ~before[1]);
+            uintptr_t *made = GC_malloc(24 + 16 * (round % 30));
+            made[0] = (uintptr_t)round;
+            made[1] = ~made[0];
+            holder[own % WORDS] = made;
+        }
+    return NULL;
+}
+
+static void *cycles(void *unused)
+{
+    while (rounds_left > 0) {
+        GC_start_incremental_collection();
+        usleep(2000);
+        finish_cycle();
+    }
+    return unused;
+}
+
+static void threads_allocate_while_the_helper_marks(void)
+{
+    pthread_t threads[8], collector;
+    start_helped("markers=2,verify=edges,poison=on");
+    make_helper();
+    rounds_left = 1;
+    REQUIRE(pthread_create(&collector, NULL, cycles, NULL) == 0);
+    for (uintptr_t t = 0; t < 8; t++)
+        REQUIRE(pthread_create(&threads[t], NULL, mutates, (void *)t) == 0);
+    for (int t = 0; t < 8; t++)
+        pthread_join(threads[t], NULL);
+    rounds_left = 0;
+    pthread_join(collector, NULL);
+    check_cells();
+    check_alive();
+    end_idle();
+}
+
+/* ---- what must not run there ---- */
+
+static volatile int calls, calls_elsewhere;
+
+static struct GC_ms_entry *marks(GC_word *object, struct GC_ms_entry *top, struct GC_ms_entry *limit, GC_word environment)
+{
+    (void)environment;
+    calls++;
+    calls_elsewhere += syscall(SYS_gettid) != getpid();
+    return GC_MARK_AND_PUSH((void *)object[1], top, limit, (void **)&object[1]);
+}
+
+static void procedures_run_on_no_helper(void)
+{
+    start_helped("markers=2");
+    unsigned proc = GC_new_proc(marks);
+    unsigned kind = GC_new_kind(GC_new_free_list(), GC_MAKE_PROC(proc, 0), 0, 1);
+    make_helper();
+    for (int i = 0; i < HOLDERS; i++) {
+        void **owner = GC_generic_malloc(64, (int)kind);
+        owner[1] = GC_malloc(64);
+        memset(owner[1], 3, 64);
+        ((void **)holders[i])[0] = owner;
+    }
+    for (int round = 0; round < 10; round++) {
+        GC_start_incremental_collection();
+        usleep(5000);
+        finish_cycle();
+        churn(1 << 20, 64);
+    }
+    for (int i = 0; i < HOLDERS; i++)
+        CHECK_EQ(((unsigned char ***)holders[i])[0][1][63], 3);
+    CHECK_GE(calls, HOLDERS);
+    CHECK_EQ(calls_elsewhere, 0);
+    end_idle();
+}
+
+/* ---- forks and ends ---- */
+
+static void a_child_has_a_helper_of_its_own(void)
+{
+    start_helped("markers=2");
+    make_helper();
+    pid_t child = fork();
+    if (child == 0) {
+        CHECK_EQ(has_thread("gleaner-cycle-1"), 0);
+        make_helper();
+        while (marked_beside() == 0) {
+            GC_start_incremental_collection();
+            usleep(20000);
+            finish_cycle();
+        }
+        check_cells();
+        _exit(h_test_failed ? 1 : 0);
+    }
+    int status = 1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK_EQ(status, 0);
+    end_idle();
+}
+
+static void forks_meet_the_helper(void)
+{
+    start_helped("markers=2,verify=edges");
+    make_helper();
+    for (int i = 0; i < (under_stress() ? 3 : 60); i++) {
+        GC_start_incremental_collection();
+        usleep((unsigned)(i * 37 % 1000));
+        pid_t child = fork();
+        REQUIRE(child >= 0);
+        for (int number = 0; number < HOLDERS; number++)
+            ((void **)holders[number])[5] = GC_malloc(100);
+        finish_cycle();
+        if (child == 0) {
+            check_cells();
+            /* At the end of a process, too, it may be marking. */
+            GC_start_incremental_collection();
+            exit(h_test_failed ? 1 : 0);
+        }
+        int status = 1;
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK_EQ(status, 0);
+    }
+    check_cells();
+    end_idle();
+}
+
+static void ends_while_it_marks(void)
+{
+    start_with_log("generations=incremental,cycle-helper=on,markers=2,stats=on");
+    GC_set_time_limit(1);
+    if (GC_is_incremental_mode() == 0)
+        exit(0);
+    make_cells();
+    make_helper();
+    while (marked_beside() == 0) {
+        GC_start_incremental_collection();
+        usleep(20000);
+        finish_cycle();
+    }
+    GC_start_incremental_collection();
+    exit(0);
+}
+
+static void the_end_of_the_process_is_told(void)
+{
+    static char text[8192], line[8192];
+    int has_end = 0;
+    make_log();
+    int status = run_captured(ends_while_it_marks, text, sizeof text);
+    CHECK_EQ(status, 0);
+    CHECK(strstr(text, " turns of a helper, ") != NULL || strstr(text, " is not possible here") != NULL);
+    FILE *log = fopen(log_name, "r");
+    REQUIRE(log != NULL);
+    while (fgets(line, sizeof line, log) != NULL)
+        has_end |= strncmp(line, "{\"event\":\"exit\",", 16) == 0;
+    fclose(log);
+    CHECK(has_end);
+    end_idle();
+}
+
+static void *ends(void *unused)
+{
+    exit(0);
+    return unused;
+}
+
+/* The helper may be waiting for the lock then, and the end of the process for the helper. */
+static void a_process_may_end_with_the_lock(void)
+{
+    start_helped("markers=2");
+    make_helper();
+    for (int i = 0; i < 5; i++) {
+        int status = 1;
+        pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            make_helper();
+            GC_start_incremental_collection();
+            GC_call_with_alloc_lock(ends, NULL);
+            _exit(1);
+        }
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK_EQ(status, 0);
+    }
+    end_idle();
+}
+
+/* As a shell's job is, or a container that is paused: the helper may have the lock meanwhile. */
+static void a_process_may_be_stopped_in_a_cycle(void)
+{
+    start_helped("markers=2,verify=edges");
+    make_helper();
+    for (int i = 0; i < 5; i++) {
+        GC_start_incremental_collection();
+        pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            usleep((unsigned)(i * 200));
+            kill(getppid(), SIGSTOP);
+            usleep(100000);
+            kill(getppid(), SIGCONT);
+            _exit(0);
+        }
+        churn(1 << 20, 64);
+        REQUIRE(waitpid(child, NULL, 0) == child);
+        finish_cycle();
+        check_cells();
+    }
+    /* It stays away for a while if that was in one of its turns, and comes back. */
+    long before = marked_beside();
+    while (marked_beside() == before) {
+        GC_start_incremental_collection();
+        usleep(20000);
+        finish_cycle();
+    }
+    check_alive();
+    end_idle();
+}
+
+/* Another thread of the collector's looks whether the program is idle. Both go by the allocator lock, and neither waits for it. */
+static void it_gets_along_with_the_thread_that_looks_for_idle_time(void)
+{
+    start_helped("markers=2,idle=20ms,verify=edges");
+    make_helper();
+    make_watcher();
+    for (int i = 0; i < 3; i++) {
+        GC_start_incremental_collection();
+        usleep(60000);
+        pid_t child = fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            CHECK_EQ(has_thread("gleaner-cycle-1") + has_thread("gleaner-idle-1"), 0);
+            make_watcher();
+            make_helper();
+            GC_start_incremental_collection();
+            exit(h_test_failed ? 1 : 0);
+        }
+        int status = 1;
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK_EQ(status, 0);
+        finish_cycle();
+        check_cells();
+    }
+    CHECK_GE(marked_beside(), 1);
+    /* The helper marks what there is, and rests; so does the other one at last. */
+    drop_cells();
+    GC_start_incremental_collection();
+    usleep(20000);
+    finish_cycle();
+    wait_until_given_back(NOTHING, unused_bytes());
+    check_alive();
+    end_idle();
+}
+
+static void disabled_collections_come_to_no_harm(void)
+{
+    start_helped("markers=2");
+    make_helper();
+    for (int i = 0; i < 10; i++) {
+        GC_start_incremental_collection();
+        GC_disable();
+        usleep(1000);
+        size_t before = GC_get_gc_no();
+        churn(1 << 20, 64);
+        CHECK_EQ(GC_get_gc_no(), before);
+        GC_enable();
+        finish_cycle();
+    }
+    check_cells();
+    check_alive();
+    end_idle();
+}
+
+/* It rests meanwhile. */
+static void it_goes_on_when_collections_are_enabled_again(void)
+{
+    start_helped("markers=2");
+    make_helper();
+    long before, afterwards;
+    do {
+        before = marked_beside();
+        GC_start_incremental_collection();
+        GC_disable();
+        usleep(20000);
+        GC_enable();
+        usleep(50000);
+        finish_cycle();
+        afterwards = marked_beside();
+    } while (afterwards - before < cells() * CELL / 2);
+    check_cells();
+    end_idle();
+}
+
+/* ---- where it comes late, or not at all ---- */
+
+/* The first helper comes; that of cycles is refused, and comes behind a later collection. */
+static void a_helper_that_is_refused_comes_later(void)
+{
+    start_helped("markers=2,initial-heap=64m,fault=start-worker@2");
+    while (!has_thread("gleaner-mark-1"))
+        GC_gcollect();
+    for (int i = 0; i < 4; i++)
+        churn(64 << 10, 40);
+    /* One that comes needs a moment to name itself. */
+    usleep(100000);
+    if (!under_stress())
+        CHECK_EQ(has_thread("gleaner-cycle-1"), 0);
+    make_helper();
+    check_cells();
+    end_idle();
+}
+
+static void make_cycles(void)
+{
+    for (int i = 0; i < 5; i++) {
+        GC_start_incremental_collection();
+        churn(1 << 20, 40);
+        usleep(5000);
+        finish_cycle();
+    }
+    usleep(100000);
+}
+
+static void a_program_without_helpers_gets_no_thread(void)
+{
+    start_helped("markers=1");
+    make_cycles();
+    CHECK_EQ(has_thread(""), 1);
+    CHECK_EQ(marked_beside(), 0);
+    end_idle();
+}
+
+/* A child would find the lock held by a thread that it does not have. */
+static void where_forks_are_left_alone_there_is_none(void)
+{
+    GC_set_handle_fork(0);
+    start_helped("markers=2");
+    make_cycles();
+    CHECK_EQ(has_thread("gleaner-cycle-1"), 0);
+    CHECK_EQ(marked_beside(), 0);
+    end_idle();
+}
+
+static void there_is_none_without_the_option(void)
+{
+    start_helped("markers=2,cycle-helper=off");
+    make_cycles();
+    CHECK_EQ(has_thread("gleaner-cycle-1"), 0);
+    CHECK_EQ(marked_beside(), 0);
+    end_idle();
+}
+
+static void there_is_none_without_steps(void)
+{
+    make_log();
+    start_with_log("generations=none,cycle-helper=on,markers=2");
+    make_cells();
+    for (int i = 0; i < 3; i++) {
+        GC_gcollect();
+        churn(1 << 20, 40);
+    }
+    usleep(100000);
+    CHECK_EQ(has_thread("gleaner-cycle-1"), 0);
+    check_cells();
+    end_idle();
+}
+
+MAIN_BEGIN
+    RUN_GLEANER(the_helper_marks_while_the_program_computes);
+    RUN_GLEANER(what_the_program_does_meanwhile_is_seen);
+    RUN_GLEANER(threads_allocate_while_the_helper_marks);
+    RUN_GLEANER(procedures_run_on_no_helper);
+    RUN_GLEANER(a_child_has_a_helper_of_its_own);
+    RUN_GLEANER(forks_meet_the_helper);
+    RUN_GLEANER(the_end_of_the_process_is_told);
+    RUN_GLEANER(a_process_may_end_with_the_lock);
+    RUN_GLEANER(a_process_may_be_stopped_in_a_cycle);
+    RUN_GLEANER(it_gets_along_with_the_thread_that_looks_for_idle_time);
+    RUN_GLEANER(disabled_collections_come_to_no_harm);
+    RUN_GLEANER(it_goes_on_when_collections_are_enabled_again);
+    RUN_GLEANER(a_helper_that_is_refused_comes_later);
+    RUN_GLEANER(a_program_without_helpers_gets_no_thread);
+    RUN_GLEANER(where_forks_are_left_alone_there_is_none);
+    RUN_GLEANER(there_is_none_without_the_option);
+    RUN_GLEANER(there_is_none_without_steps);
+MAIN_END
