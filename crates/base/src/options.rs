@@ -180,6 +180,8 @@ option_table! {
     initial_heap: usize = 0, "initial-heap", User, Libgc, None, size(1, "grows from nothing");
     /// A collection follows when 2/N of the live bytes with pointers were allocated. N=1 is fast, N=10 keeps the heap small.
     free_space_divisor: u32 = 3, "free-space-divisor", User, Libgc, None, number(1, 1000, "");
+    /// At least this many bytes are allocated between two collections, however little lives; as many at free-space-divisor=3, half at 6.
+    least_room: usize = 2 << 20, "least-room", User, Libgc, None, size(1, "as the divisor says");
     /// How much is allocated between two collections: as free-space-divisor says, or so that memory is traded for time.
     heap_sizing: HeapSizing = HeapSizing::Divisor, "heap-sizing", User, Libgc, Some("Kirisame et al., OOPSLA 2022"), Accepted::Choice(HeapSizing::NAMES);
     /// The price of memory under heap-sizing=balanced: the heap takes a gigabyte more if that saves this many hundredths of a processor.

@@ -53,6 +53,8 @@ pub struct Settings {
     pub divisor: usize,
     /// The most bytes that the heap may hold; 0 for no limit.
     pub limit: usize,
+    /// What is allocated between two collections at the usual divisor, however little lives. Bytes.
+    pub least_room: usize,
     /// The least bytes allocated between collections.
     pub least_allocated: usize,
     /// Collections to try when memory is short.
@@ -83,6 +85,7 @@ impl Settings {
         Settings {
             divisor: options.free_space_divisor as usize,
             limit: options.heap_limit,
+            least_room: options.least_room,
             least_allocated: 1,
             retries: 1,
             may_grow: true,
@@ -454,6 +457,7 @@ impl Heap {
             left: self.left(),
             divisor: self.settings.divisor,
             balanced: self.balanced(census.live_bytes()),
+            least_room: self.settings.least_room,
             least_allocated: self.settings.least_allocated,
             may_collect: self.settings.may_collect,
             may_grow: self.settings.may_grow,

@@ -46,6 +46,8 @@ pub struct Measurements {
     pub divisor: usize,
     /// What is to be allocated between two collections where that is not decided by the divisor ([`super::balance`]).
     pub balanced: Option<usize>,
+    /// What is allocated between two collections at the usual divisor, however little lives. Bytes.
+    pub least_room: usize,
     /// The least that is allocated between two collections (`GC_set_min_bytes_allocd`).
     pub least_allocated: usize,
     /// Whether collecting is possible now.
@@ -85,6 +87,8 @@ const CHEAP_PART: usize = 2;
 /// What a collection costs besides scanning, as bytes of roots. Stock libgc scans 256 KiB of tables of its own in each, so
 /// programs never saw collections come sooner than these ask for: not before their runtimes are initialised.
 const FIXED_COST: usize = 256 << 10;
+/// The divisor at which the least room is as stated.
+const USUAL_DIVISOR: usize = 3;
 
 /// However little is left, as much is allocated between two collections: the part of the heap, and bytes.
 const SCARCE_PART: usize = 16;
@@ -129,7 +133,8 @@ pub fn least_between_collections(m: &Measurements) -> usize {
         .saturating_mul(2)
         .saturating_add(m.atomic / 4)
         .saturating_add(m.roots)
-        .saturating_add(FIXED_COST);
+        .saturating_add(FIXED_COST)
+        .max(m.least_room.saturating_mul(USUAL_DIVISOR));
     (scan / m.divisor.max(1)).max(m.least_allocated).max(1)
 }
 
