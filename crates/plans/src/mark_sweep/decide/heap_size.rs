@@ -281,6 +281,31 @@ mod tests {
     }
 
     #[test]
+    fn small_heaps_have_room_as_large_ones_do() {
+        let small = Measurements {
+            composite: 100 << 10,
+            least_room: 2 << 20,
+            ..usual()
+        };
+        assert_eq!(least_between_collections(&small), 2 << 20);
+        let half = Measurements {
+            divisor: 6,
+            ..small
+        };
+        assert_eq!(least_between_collections(&half), 1 << 20);
+        // What a large heap is given is more anyway.
+        let large = Measurements {
+            least_room: 2 << 20,
+            ..usual()
+        };
+        assert_eq!(
+            least_between_collections(&large),
+            least_between_collections(&usual())
+        );
+        assert!(least_between_collections(&large) > 2 << 20);
+    }
+
+    #[test]
     fn a_collection_that_costs_little_comes_before_growth() {
         let early = Measurements {
             allocated: 5 << 19,
