@@ -26,7 +26,7 @@ prop_compose! {
         divisor in prop_oneof![Just(0usize), 1..10usize, Just(usize::MAX)],
         balanced in proptest::option::weighted(0.3, any::<usize>()),
         left in proptest::option::weighted(0.5, size()),
-        (saved, lost) in (size(), size()),
+        (saved, lost, least_room) in (size(), size(), size()),
         counts in (0..6usize, 0..4usize),
         flags in prop::array::uniform6(any::<bool>()),
     ) -> Measurements {
@@ -37,7 +37,7 @@ prop_compose! {
         let needed = needed.max((capacity - used).saturating_add(1));
         Measurements {
             capacity, used, needed, allocated, composite, atomic, roots, least_allocated, limit, left, saved, lost, divisor,
-            balanced,
+            balanced, least_room,
             attempts: counts.0, retries: counts.1,
             may_collect: flags[0], may_grow: flags[1], finalizers_due: flags[2],
             hidden_stacks: flags[3], new_is_cheap: flags[4], grows_exactly: flags[5],
