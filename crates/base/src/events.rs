@@ -359,7 +359,7 @@ mod tests {
             assert!(earlier.iter().all(|other| other.as_str() != phase.as_str()));
             assert_eq!(Phase::named(phase.as_str()), Some(*phase));
         }
-        assert_eq!(Phase::ALL.len(), 40);
+        assert_eq!(Phase::ALL.len(), 41);
         assert_eq!(Phase::named("compact"), None);
     }
 
