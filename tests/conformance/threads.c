@@ -78,7 +78,7 @@ static void ended_threads_leave_no_blocks(void)
         REQUIRE(pthread_create(&t, NULL, uses_many_sizes, NULL) == 0);
         pthread_join(t, NULL);
     }
-    CHECK_LE(GC_get_heap_size(), 2 << 20);
+    CHECK_LE(GC_get_heap_size(), 3 << 20);
     GC_gcollect();
     GC_gcollect();
     CHECK_LE(GC_get_memory_use(), 512 << 10);

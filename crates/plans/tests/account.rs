@@ -55,7 +55,7 @@ fn allocation_is_counted_to_the_byte() {
 #[test]
 fn cells_that_are_freed_and_reused_cost_nothing() {
     let collections_with = |pairs: usize| {
-        let mut bench = Bench::new("");
+        let mut bench = Bench::new("least-room=0");
         for _ in 0..20_000 {
             for _ in 0..pairs {
                 let object = bench.allocate(NORMAL, 64).unwrap();
