@@ -397,6 +397,39 @@ fn limits_of_the_process_are_named() {
 }
 
 #[test]
+fn a_filter_of_system_calls_is_worth_a_note() {
+    let directory = Directory::new();
+    let free = doctor_with(&directory, None, |_| {});
+    let works = lines(&free, "ok", "writes");
+    let output = doctor_with(&directory, None, |command| {
+        let mut all = libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: libc::SECCOMP_RET_ALLOW,
+        };
+        // SAFETY: system calls that read no memory but their arguments.
+        before_exec(command, move || unsafe {
+            let program = libc::sock_fprog {
+                len: 1,
+                filter: &raw mut all,
+            };
+            if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
+                return -1;
+            }
+            let mode = libc::SECCOMP_MODE_FILTER;
+            libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program)
+        });
+    });
+    // Where the kernel tells nothing anyway, that is the note.
+    let text = match works.contains("option generations works") {
+        true => "a filter of system calls (seccomp) is in force",
+        false => "the kernel does not tell",
+    };
+    assert_says(&output, "note", "writes", text);
+}
+
+#[test]
 fn one_processor_is_worth_a_note() {
     let directory = Directory::new();
     let output = doctor_with(&directory, None, |command| {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use gleaner_os::topology::Topology;
-use gleaner_os::{cgroup, memory, written};
+use gleaner_os::{cgroup, memory, threads, written};
 use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, Mark};
@@ -65,6 +65,12 @@ pub(super) fn look_at_limits() -> Vec<Finding> {
         ),
     });
     findings.push(match written::available() {
+        Ok(_) if threads::is_filtered() => Finding::new(
+            Mark::Note,
+            "writes",
+            "the kernel tells which pages were written, but a filter of system calls (seccomp) is in force: a program that \
+             does not ask for it is collected as with generations=none",
+        ),
         Ok(mechanism) => Finding::new(
             Mark::Fine,
             "writes",
