@@ -362,7 +362,8 @@ test-conformance-stock: packages-build
 
 test-conformance-gleaner: build
 	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC)
-	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt thread-lists=off alloc badinput lists marked_cells threads
+	GLEANER=1 $(CONFORMANCE) --lib $(LIBGC) --opt thread-lists=off --opt generations=none \
+		alloc badinput lists marked_cells threads
 
 # Random programs on the precise heap, as many as SEEDS has (docs/random.md).
 SEEDS ?= 0..10_000
@@ -462,7 +463,7 @@ test-bdwgc: build
 	$(LITTLE_TIME) tests/bdwgc/run.sh --quiet --lib $(LIBGC) --opt generations=sticky --opt generations=incremental
 
 test-bdwgc-long: build
-	tests/bdwgc/run.sh --quiet --lib $(LIBGC) --opt "" --opt markers=2 --opt sweep=eager \
+	tests/bdwgc/run.sh --quiet --lib $(LIBGC) --opt "" --opt markers=2 --opt sweep=eager,generations=none \
 		--opt $(PRESSURE)20000
 
 # The commands that the pages show.

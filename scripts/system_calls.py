@@ -39,8 +39,8 @@ INTRODUCTION = """\
 What the libgc heap asks of the kernel, and when: for programs that confine themselves with a filter of system calls (seccomp), and
 for those who write the filter of a service or a container.
 
-The start is the program's first call of the library, such as `GC_INIT`. **After it, by default, only these calls are made**, by
-Gleaner and on its account:
+The start is the program's first call of the library, such as `GC_INIT`. **After it, by default, a thread for which a filter is in
+force makes only these calls**, by Gleaner and on its account:
 
 {after}
 
@@ -49,16 +49,21 @@ A test installs a filter that kills for every other call, and then allocates, co
 descriptor that stays open from the start: `/proc/self/pagemap`, `/proc/stat` unless there is one processor or `markers` is set, and the
 limits of control groups, where there are any. A program that closes all its descriptors closes them, too, and nothing is known then.
 
+Where no filter is in force, the calls of *incremental* are made, too, from the moment on at which
+[`generations=auto`](incremental.md) has pages watched. Before each of them `prctl` (`PR_GET_SECCOMP`) says whether there is a filter. If the
+program confines itself later, no more of them is made, and all is collected as under `generations=none`.
+
 - **A filter may refuse** (`EPERM`, `ENOSYS`) each call that is not *needed*; the table says what happens then, and the same test
   refuses each of them, before and after the start.
 - **A filter that kills** must let the calls through that are named above. `markers=1` (`GC_MARKERS=1`) avoids threads: then no call of
-  *helpers* is made. Incremental mode, logs and snapshots make calls of their own: turn them on before the filter.
+  *helpers* is made, and `generations=none` spares `prctl`. Incremental mode that is asked for by name, logs and snapshots make
+  calls of their own: turn them on before the filter.
 - **Coroutines on stacks that the program does not name** ([heap-size.md](heap-size.md)) are looked for with the calls of *unnamed
   stacks*. A program that confines itself with a filter that kills names its stacks, or lets these calls through.
 - **systemd:** `SystemCallFilter=@system-service` (systemd 252) has every call of this page but `mincore`, which kernels before 5.14
   need, and `perf_event_open`, which only the lab makes.
 - **Docker's default profile** lets all calls after the start through but `clone3`, for which the C library takes `clone`. It refuses
-  `userfaultfd`: collections that keep marks are whole there.
+  `userfaultfd`: collections are whole there. So they are by default under any filter.
 - **Filters for one task** that kill for `gettid`, `sched_getaffinity`, `prlimit64` or `clone`, as OpenSSH's does in its
   child before authentication, end a program on Gleaner, where stock libgc lives as long as it is single-threaded.
 

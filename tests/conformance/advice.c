@@ -196,14 +196,25 @@ static int is_told(const char *more, void (*before)(void), const char *words)
     return strstr(text, words) != NULL;
 }
 
+/* A watch would pay. */
+static int is_told_in_a_sandbox(const char *words)
+{
+    prepare = hide_the_watch;
+    const char *text = run(",generations=auto", 0);
+    prepare = NULL;
+    return strstr(text, words) != NULL;
+}
+
 static void statistics_say_why_pages_are_not_watched(void)
 {
     if (under_stress())
         return;
+    CHECK(is_told_in_a_sandbox("  watch          Pages are not watched: a filter of system calls"));
     CHECK(is_told(",generations=auto,initial-heap=2g", NULL, "Pages are not watched: collections of everything take too little"));
     CHECK(is_told(",generations=sticky,write-watch=page-scan", hide_the_watch, "  watch          Pages cannot be watched: page-scan: "));
     CHECK(is_told(",generations=asked,write-watch=page-scan", ask_in_vain, "  watch          Pages cannot be watched: page-scan: "));
     CHECK(is_told(",generations=sticky", look_for_leaks, "Leaks are looked for"));
+    CHECK(is_told(",generations=auto", look_for_leaks, "Leaks are looked for"));
     CHECK(!is_told(",generations=sticky", NULL, "  watch "));
     CHECK(!is_told(",generations=none", look_for_leaks, "  watch "));
 }

@@ -41,11 +41,14 @@ static int is_after_start(const struct call *call)
     return call->phase >= allocation && call->phase <= exit_;
 }
 
-/* A run of this suite in which marks are kept makes the calls that tell what was written. */
+/* A run of this suite in which marks are kept by option makes the calls that tell what was written. */
 static int may_keep_marks(const struct call *call)
 {
-    const char *options = getenv("GLEANER_OPTIONS");
-    return call->phase == incremental && options != NULL && strstr(options, "generations=") != NULL;
+    const char *options = getenv("GLEANER_OPTIONS"), *mode = NULL;
+    while (options != NULL && (options = strstr(options, "generations=")) != NULL)
+        mode = options += strlen("generations=");
+    return call->phase == incremental && mode != NULL
+        && (strncmp(mode, "sticky", 6) == 0 || strncmp(mode, "incremental", 11) == 0);
 }
 
 /* ---- filters ---- */
@@ -66,10 +69,11 @@ static void confine(const int *list, int count, unsigned listed, unsigned other)
     REQUIRE(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
-/* Lets through what the table says of the time after the start, and what this program calls itself. */
-static void allow_the_table(void)
+/* Lets through what the table says of the time after the start, what this program calls itself, and one more call. */
+static void allow_the_table_and(int more)
 {
     int list[CALLS + 8], n = 0;
+    list[n++] = more;
     for (int i = 0; i < CALLS; i++)
         if (is_after_start(&calls[i]) || may_keep_marks(&calls[i]))
             list[n++] = calls[i].number;
@@ -77,6 +81,11 @@ static void allow_the_table(void)
     list[n++] = SYS_wait4;
     list[n++] = SYS_kill; /* this test's */
     confine(list, n, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
+}
+
+static void allow_the_table(void)
+{
+    allow_the_table_and(SYS_write);
 }
 
 static void refuse(int number, int error)
@@ -245,9 +254,9 @@ static void the_table_is_enough_alone(void)
 }
 
 /* Without threads of the program's, and with one marker, no thread is started. */
-static void no_threads_are_needed(void)
+static void use_no_threads(int forbidden)
 {
-    int none[] = {SYS_clone, SYS_clone3, SYS_prctl, SYS_tgkill};
+    int none[] = {SYS_clone, SYS_clone3, SYS_tgkill, forbidden};
     add_options("markers=1,idle=off"); /* idle=collect asks for a thread */
     GC_INIT();
     confine(none, 4, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
@@ -257,6 +266,174 @@ static void no_threads_are_needed(void)
         GC_gcollect();
     }
     CHECK(is_whole(kept, scaled(200000)));
+}
+
+static void no_threads_are_needed(void)
+{
+    use_no_threads(SYS_execve);
+}
+
+/* Nor is it asked whether there is a filter where no mode depends on the answer. */
+static void nothing_is_asked_of_filters(void)
+{
+    add_options("generations=none");
+    use_no_threads(SYS_prctl);
+}
+
+/* ---- a program that knows nothing of the watch, and confines itself ---- */
+
+enum { SLOTS = 1000, ROUNDS = 400, LOG_BYTES = 8 << 20 };
+static char log_name[] = "/tmp/gleaner-log-XXXXXX";
+static int log_file;
+static char *log_text; /* no root: as much static data would be a reason against a watch */
+static void ***slots;
+static void **old;
+
+/* Whether an event of the log has these words so far. */
+static int log_says(const char *words)
+{
+    ssize_t length = pread(log_file, log_text, LOG_BYTES - 1, 0);
+    REQUIRE(length >= 0);
+    log_text[length] = '\0';
+    return strstr(log_text, words) != NULL;
+}
+
+/* Much lives and hardly changes, so that a watch would pay. What is new hangs on old objects here and there. */
+static void prepare_a_trial(void)
+{
+    GC_INIT();
+    old = list_of(200000);
+    slots = GC_malloc(SLOTS * sizeof *slots);
+    log_text = malloc(LOG_BYTES);
+    REQUIRE(log_text != NULL);
+}
+
+static void work_a_round(void)
+{
+    static int at;
+    for (int i = 0; i < 20; i++, at = (at + 7) % SLOTS)
+        slots[at] = list_of(10);
+    list_of(20000);
+}
+
+static int all_is_whole(void)
+{
+    for (int i = 0; i < SLOTS; i++)
+        if (slots[i] != NULL && !is_whole(slots[i], 10))
+            return 0;
+    return is_whole(old, 200000);
+}
+
+static const char watched[] = "collections of everything take a twentieth of the time";
+static const char not_watched[] = "the kernel does not say what is written";
+static const char filtered[] = "a filter of system calls (seccomp) is in force";
+static const char given_up[] = "everything, from now on: a filter of system calls is in force";
+
+static int work_until(const char *words)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        work_a_round();
+        if (log_says(words) || log_says(not_watched))
+            return log_says(words);
+    }
+    return 0;
+}
+
+static int is_confined_early;
+static void confines_itself(void)
+{
+    int begins;
+    prepare_a_trial();
+    if (is_confined_early) {
+        allow_the_table_and(SYS_getrlimit);
+        _exit(work_until(filtered) && all_is_whole() ? 0 : 1);
+    }
+    begins = work_until(watched);
+    if (begins) {
+        for (int i = 0; i < 20; i++)
+            work_a_round();
+        allow_the_table_and(SYS_getrlimit); /* the log's */
+        int is_told = work_until(given_up);
+        for (int i = 0; i < 60; i++)
+            work_a_round();
+        GC_gcollect();
+        _exit(is_told && all_is_whole() ? 0 : 1);
+    }
+    _exit(log_says(not_watched) ? 0 : 2);
+}
+
+static void confined_with(const char *options)
+{
+    static char text[4000];
+    char more[100];
+    log_file = mkstemp(log_name);
+    REQUIRE(log_file >= 0);
+    snprintf(more, sizeof more, "generations=auto,stress=0,log=%s,%s", log_name, options);
+    add_options(more);
+    int status = run_captured(confines_itself, text, sizeof text);
+    if (status != 0)
+        NOTE("status 0x%x: %.300s\n", status, text);
+    CHECK_EQ(status, 0);
+    close(log_file);
+    unlink(log_name);
+}
+
+static void a_trial_is_wanted_in_a_sandbox(void)
+{
+    is_confined_early = 1;
+    confined_with("markers=2");
+}
+
+static void a_trial_is_wanted_in_a_sandbox_without_threads(void)
+{
+    is_confined_early = 1;
+    confined_with("markers=1");
+}
+
+static void a_sandbox_in_the_middle_of_a_watch(void)
+{
+    confined_with("markers=2");
+}
+
+/* Whether this process has the files of a watch open. */
+static int is_watched(void)
+{
+    char path[32], target[64];
+    for (int i = 0; i < 1024; i++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", i);
+        ssize_t length = readlink(path, target, sizeof target - 1);
+        if (length <= 0)
+            continue;
+        target[length] = '\0';
+        if (strstr(target, "userfaultfd") != NULL || strstr(target, "clear_refs") != NULL)
+            return 1;
+    }
+    return 0;
+}
+
+/* A child has the watch of its parent's no more, and may not begin its own. */
+static void a_fork_in_a_sandbox_in_the_middle_of_a_watch(void)
+{
+    int status = 0;
+    add_options("generations=auto,stress=0");
+    prepare_a_trial();
+    for (int i = 0; i < ROUNDS && !is_watched(); i++)
+        work_a_round();
+    if (!is_watched()) {
+        NOTE("the kernel does not say what is written\n");
+        return;
+    }
+    CHECK_EQ(GC_is_incremental_mode(), 0); /* nobody asked for that */
+    allow_the_table();
+    pid_t child = fork();
+    for (int i = 0; i < 80; i++)
+        work_a_round();
+    GC_gcollect();
+    if (child == 0)
+        _exit(all_is_whole() ? 7 : 8);
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    CHECK(all_is_whole());
 }
 
 static volatile int waiting;
@@ -465,7 +642,6 @@ static void a_stop_without_its_signal(void)
 }
 
 /* The last line of a log has advice, for which nothing is asked of the system that was not at the start. */
-static char log_name[] = "/tmp/gleaner-log-XXXXXX";
 static void ends_with_a_log(void)
 {
     static int asking[] = {SYS_open, SYS_openat, SYS_sysinfo, SYS_uname};
@@ -561,6 +737,11 @@ MAIN_BEGIN
     RUN_GLEANER(the_table_is_enough_with_helpers);
     RUN_GLEANER(the_table_is_enough_alone);
     RUN_GLEANER(no_threads_are_needed);
+    RUN_GLEANER(nothing_is_asked_of_filters);
+    RUN_GLEANER(a_trial_is_wanted_in_a_sandbox);
+    RUN_GLEANER(a_trial_is_wanted_in_a_sandbox_without_threads);
+    RUN_GLEANER(a_sandbox_in_the_middle_of_a_watch);
+    RUN_GLEANER(a_fork_in_a_sandbox_in_the_middle_of_a_watch);
     RUN_GLEANER(a_foreign_stack_without_mincore);
     RUN_GLEANER(a_foreign_stack_in_a_thread_without_mincore);
     RUN_GLEANER(a_foreign_stack_without_madvise);

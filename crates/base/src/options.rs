@@ -249,7 +249,7 @@ option_table! {
     /// Whether the young generation is collected by itself. `auto`: while that costs less than collecting everything.
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
     /// Whether a collection may keep the marks of the one before, and reclaim only what was allocated since.
-    mark_generations: MarkGenerations = MarkGenerations::Asked, "generations", User, Libgc, Some("ISMM 2000, section 6"), Accepted::Choice(MarkGenerations::NAMES);
+    mark_generations: MarkGenerations = MarkGenerations::Auto, "generations", User, Libgc, Some("ISMM 2000, section 6"), Accepted::Choice(MarkGenerations::NAMES);
     /// Whether a thread of the collector's marks beside the program while marking in steps is under way, where a processor is idle.
     cycle_helper: bool = false, "cycle-helper", User, Libgc, None, SWITCH;
     /// How the heap learns which pages were written, where collections keep marks: the first that the kernel offers, in this order.

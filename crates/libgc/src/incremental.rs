@@ -30,10 +30,13 @@ pub extern "C-unwind" fn GC_enable_incremental() {
     }
 }
 
-/// As in gc.h: whether marks are kept from one collection to the next.
+/// As in gc.h: whether marks are kept from one collection to the next, since the program or the options asked for that.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_is_incremental_mode() -> c_int {
-    c_int::from(with_heap(|heap| heap.space.written.is_some()))
+    let is_asked = |mode| mode != MarkGenerations::Auto;
+    c_int::from(with_heap(|heap| {
+        is_asked(heap.mode) && heap.space.written.is_some()
+    }))
 }
 
 /// As in gc.h: `GC_PROTECTS_NONE`, since the kernel lets every write through and remembers it.

@@ -332,13 +332,13 @@ fn write_unwatched(text: &mut impl fmt::Write, heap: HeapView) -> fmt::Result {
     let mode = heap.mode();
     if let Some(unavailable) = heap.unwatched() {
         writeln!(text, "Pages cannot be watched: {unavailable}.")
-    } else if !heap.unwatched_since().is_empty() {
-        let since = heap.unwatched_since();
-        writeln!(text, "Pages are not watched: {since}.")
     } else if GC_find_leak.get() != 0
         && !matches!(mode, MarkGenerations::None | MarkGenerations::Asked)
     {
         text.write_str("Leaks are looked for, so that everything is collected each time.\n")
+    } else if !heap.unwatched_since().is_empty() {
+        let since = heap.unwatched_since();
+        writeln!(text, "Pages are not watched: {since}.")
     } else {
         Ok(())
     }
@@ -354,7 +354,11 @@ fn write_advice(text: &mut impl fmt::Write, heap: HeapView) {
         elapsed_ns: clock::monotonic_ns().saturating_sub(totals.started_ns + totals.snapshots_ns),
         stopped_ns: totals.stopped_ns,
         collections: heap.collections() - begun.collections,
-        others: totals.kept_marks + totals.cycles,
+        // Under `auto` marks are kept only where that takes clearly less, and no collection is in steps.
+        others: match heap.mode() {
+            MarkGenerations::Auto => totals.cycles,
+            _ => totals.kept_marks + totals.cycles,
+        },
         asked: totals.asked,
         allocated: allocated_since_start(heap),
         live_sum: totals.live_bytes,

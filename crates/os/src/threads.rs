@@ -8,7 +8,7 @@ use core::ffi::CStr;
 use gleaner_base::events::LineBuffer;
 
 use crate::procfs;
-use crate::syscall::call;
+use crate::syscall::{Errno, call};
 
 pub use crate::spawn::{Entry, Placement, Role, Thread, forget_markers_after_fork, spawn};
 pub use crate::stacks::{
@@ -92,6 +92,20 @@ pub fn name_current(name: &[u8; 16]) {
             ],
         )
     };
+}
+
+/// Whether a filter of system calls (seccomp) is in force for the calling thread, so that a call that it does not expect may end
+/// the process. A filter that refuses this question is one. One system call.
+pub fn is_filtered() -> bool {
+    // SAFETY: a question about the calling thread.
+    let mode = unsafe {
+        call(
+            libc::SYS_prctl,
+            [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0],
+        )
+    };
+    // A kernel that has no filters does not know the question.
+    !matches!(mode, Ok(0) | Err(Errno(libc::EINVAL)))
 }
 
 /// Lets another thread run.

@@ -21,6 +21,7 @@
 //! - A [`Round`] that ended without an error has named every page of the ranges asked about that was written since the
 //!   round before ended, whether that asked about the page or not. It may name pages that were written earlier.
 //! - A round that failed, or a fork, ends the watch: pages may have been written unseen.
+//! - A watch that heeds filters makes no call but `prctl`, and `getpid`, in a thread for which a filter is in force.
 //! - One watch of a process at a time uses soft-dirty bits, since clearing them clears them for all.
 //!
 //! Any thread, one at a time; no allocation, no lock.
@@ -30,6 +31,7 @@ mod soft_dirty;
 mod why;
 
 use core::ffi::CStr;
+use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::slice;
@@ -42,7 +44,7 @@ use crate::syscall::call;
 use crate::{clock, memory, threads};
 use page_scan::PageScan;
 use soft_dirty::SoftDirty;
-pub use why::{Mechanism, PAGE_BYTES, Reason, Unavailable};
+pub use why::{Filters, Mechanism, PAGE_BYTES, Reason, Unavailable};
 
 /// What both mechanisms ask.
 const PAGES: &CStr = c"/proc/self/pagemap";
@@ -92,7 +94,10 @@ impl Means {
 
 /// Ranges of addresses that are watched.
 pub struct Watch {
-    means: Means,
+    /// Left open at the end where a filter forbids to close it. That does no harm: the kernel resolves faults of what it protects
+    /// by itself, without anybody who listens.
+    means: ManuallyDrop<Means>,
+    filters: Filters,
     /// The process that started it: what it holds says nothing of a child.
     process: i32,
     /// What is asked. Kept open: a program that has confined itself may open files no more.
@@ -103,21 +108,26 @@ pub struct Watch {
 
 impl Watch {
     /// Watches ranges by the mechanism named, or by the first that works; [`Watch::add`] adds more. Which parts
-    /// of them are asked about is said in each round: pages outside of those are not protected by page scan.
+    /// of them are asked about is said in each round: pages outside of those are not protected by page scan. `filters` says
+    /// whether it is started, and goes on, where a filter of system calls is in force.
     ///
     /// # Safety
     /// The ranges are whole pages of private anonymous mappings of the caller's, and stay that as long as this exists.
     pub unsafe fn start(
         named: Option<Mechanism>,
+        filters: Filters,
         ranges: &[Range<usize>],
     ) -> Result<Watch, Unavailable> {
         let mut reasons = [None; Mechanism::ALL.len()];
+        if filters == Filters::Heeded && threads::is_filtered() {
+            return Err(Unavailable::FILTERED);
+        }
         for (mechanism, answer) in Mechanism::ALL.into_iter().zip(&mut reasons) {
             if named.is_some_and(|named| named != mechanism) {
                 continue;
             }
             // SAFETY: the ranges are whole pages of private mappings of the caller's, as asked.
-            match unsafe { Watch::by(mechanism, ranges) } {
+            match unsafe { Watch::by(mechanism, filters, ranges) } {
                 Ok(watch) => return Ok(watch),
                 Err(reason) => *answer = Some(reason),
             }
@@ -127,16 +137,21 @@ impl Watch {
 
     /// # Safety
     /// As for [`Watch::start`].
-    unsafe fn by(mechanism: Mechanism, ranges: &[Range<usize>]) -> Result<Watch, Reason> {
+    unsafe fn by(
+        mechanism: Mechanism,
+        filters: Filters,
+        ranges: &[Range<usize>],
+    ) -> Result<Watch, Reason> {
         let cost = trial(mechanism)?;
         // SAFETY: the ranges are whole pages of private mappings of the caller's, as asked.
         let means = unsafe { Means::start(mechanism, ranges)? };
-        Ok(Watch::with(means, Kept::open(PAGES), cost))
+        Ok(Watch::with(means, filters, Kept::open(PAGES), cost))
     }
 
-    fn with(means: Means, pages: Kept, cost: Cost) -> Watch {
+    fn with(means: Means, filters: Filters, pages: Kept, cost: Cost) -> Watch {
         Watch {
-            means,
+            means: ManuallyDrop::new(means),
+            filters,
             process: threads::current_process(),
             pages,
             cost,
@@ -146,12 +161,12 @@ impl Watch {
     /// A watch of which a model says what is written. It is taken for one of the mechanism named.
     pub fn modelled(mechanism: Mechanism, kernel: &'static dyn KernelModel) -> Watch {
         let means = Means::Modelled(mechanism, kernel);
-        Watch::with(means, Kept::NONE, Cost::default())
+        Watch::with(means, Filters::Ignored, Kept::NONE, Cost::default())
     }
 
     /// What this watches by.
     pub fn mechanism(&self) -> Mechanism {
-        match self.means {
+        match *self.means {
             Means::PageScan(_) => Mechanism::PageScan,
             Means::SoftDirty(_) => Mechanism::SoftDirty,
             Means::Modelled(mechanism, _) => mechanism,
@@ -164,7 +179,8 @@ impl Watch {
     /// # Safety
     /// As for [`Watch::start`].
     pub unsafe fn add(&self, range: &Range<usize>) -> Result<(), Reason> {
-        match &self.means {
+        match &*self.means {
+            _ if !self.may_ask() => Err(Reason::Filtered),
             // What a descriptor of the parent adds would be watched in the parent.
             _ if self.process != threads::current_process() => Err(Reason::Forked),
             // SAFETY: whole pages of private mappings of the caller's, as asked.
@@ -176,7 +192,8 @@ impl Watch {
     /// What is in `low..high`, whole pages, is of no interest any more, and is about to be written: it counts as written
     /// from now on, and that takes no faults if the mechanism knows how.
     pub fn release(&self, low: usize, high: usize) {
-        match &self.means {
+        match &*self.means {
+            _ if !self.may_ask() => {}
             // The pages of a child are not watched.
             _ if self.process != threads::current_process() => {}
             Means::PageScan(scan) => scan.release(low, high),
@@ -190,10 +207,18 @@ impl Watch {
         if faults::armed(FaultPoint::WatchWrites) {
             return Err(Reason::Injected);
         }
+        if !self.may_ask() {
+            return Err(Reason::Filtered);
+        }
         if self.process != threads::current_process() {
             return Err(Reason::Forked);
         }
         self.ask()
+    }
+
+    /// Whether no filter forbids the calling thread to ask the kernel.
+    fn may_ask(&self) -> bool {
+        self.filters == Filters::Ignored || !threads::is_filtered()
     }
 
     fn ask(&self) -> Result<Round<'_>, Reason> {
@@ -204,7 +229,13 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.pages.close();
+        if self.may_ask() {
+            // SAFETY: nothing uses it any more, and this is the only place where it ends.
+            unsafe { ManuallyDrop::drop(&mut self.means) };
+            self.pages.close();
+        } else if let Means::SoftDirty(bits) = &*self.means {
+            bits.abandon();
+        }
     }
 }
 
@@ -223,7 +254,7 @@ impl Round<'_> {
         high: usize,
         visit: &mut dyn FnMut(usize, usize),
     ) -> Result<(), Reason> {
-        match &self.watch.means {
+        match &*self.watch.means {
             Means::PageScan(_) => page_scan::take(self.pages.file, low, high, visit),
             Means::SoftDirty(_) => soft_dirty::take(self.pages.file, low, high, visit),
             Means::Modelled(_, kernel) => kernel.take(low, high, visit),
@@ -232,7 +263,7 @@ impl Round<'_> {
 
     /// Ends the round.
     pub fn finish(self) -> Result<(), Reason> {
-        match &self.watch.means {
+        match &*self.watch.means {
             Means::PageScan(_) => Ok(()),
             Means::SoftDirty(bits) => bits.clear(),
             Means::Modelled(_, kernel) => kernel.finish(),
@@ -280,7 +311,7 @@ unsafe fn try_on(mechanism: Mechanism, start: NonNull<u8>) -> Result<Cost, Reaso
     let all = low..high;
     // SAFETY: the mapping is the caller's alone, as asked, and lasts longer than this.
     let means = unsafe { Means::start(mechanism, slice::from_ref(&all))? };
-    let watch = Watch::with(means, Kept::open(PAGES), Cost::default());
+    let watch = Watch::with(means, Filters::Ignored, Kept::open(PAGES), Cost::default());
     let written = |expected: &dyn Fn(usize) -> bool| {
         let mut found = [false; TRIAL_PAGES];
         let round = watch.ask()?;

@@ -121,7 +121,7 @@ fn a_name_with_two_rows_takes_the_values_of_the_heap_that_it_is_for() {
     };
     let none = (Generations::Auto, MarkGenerations::None);
     let sticky = (Generations::Auto, MarkGenerations::Sticky);
-    let never = (Generations::Never, MarkGenerations::Asked);
+    let never = (Generations::Never, MarkGenerations::Auto);
     assert_eq!(of(HeapKind::Libgc, "none"), Ok(none));
     assert_eq!(of(HeapKind::Libgc, "sticky"), Ok(sticky));
     assert_eq!(of(HeapKind::Precise, "never"), Ok(never));

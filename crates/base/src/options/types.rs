@@ -161,7 +161,7 @@ choice! {
         Sticky = "sticky",
         /// The same, and everything is marked in steps beside the program where that takes longer than the time limit.
         Incremental = "incremental",
-        /// Incremental where measurements say that it pays, none elsewhere.
+        /// Sticky where measurements say that it pays, incremental if the program asks for it, none elsewhere.
         Auto = "auto",
     }
 }

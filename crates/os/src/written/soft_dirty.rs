@@ -44,6 +44,11 @@ impl SoftDirty {
         self.0.close();
     }
 
+    /// Gives up the right, and leaves the file open.
+    pub(super) fn abandon(&self) {
+        OWNER.store(0, Ordering::Relaxed);
+    }
+
     /// Clears the bits of the whole process.
     pub(super) fn clear(&self) -> Result<(), Reason> {
         let file = self.0.lent(|| open_write(CLEAR_REFS));
@@ -60,7 +65,7 @@ impl Drop for SoftDirty {
     fn drop(&mut self) {
         self.0.close();
         // In a child, what its parent had is no one's.
-        OWNER.store(0, Ordering::Relaxed);
+        self.abandon();
     }
 }
 

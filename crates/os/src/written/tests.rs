@@ -48,7 +48,18 @@ impl Pages {
 
     fn watch(&self, mechanism: Mechanism) -> Watch {
         // SAFETY: the mapping lasts longer than the watch in each test.
-        unsafe { Watch::start(Some(mechanism), slice::from_ref(&self.range())) }.unwrap()
+        unsafe { self.start_watch(mechanism, Filters::Ignored) }.unwrap()
+    }
+
+    /// # Safety
+    /// The watch must end before this does.
+    unsafe fn start_watch(
+        &self,
+        mechanism: Mechanism,
+        filters: Filters,
+    ) -> Result<Watch, Unavailable> {
+        // SAFETY: the mapping is this value's, and lasts longer, as asked.
+        unsafe { Watch::start(Some(mechanism), filters, slice::from_ref(&self.range())) }
     }
 
     /// The pages that a round finds.
@@ -242,7 +253,7 @@ fn a_file_that_the_program_closed_is_opened_anew() {
             libc::close(other);
             number.0
         };
-        if let Means::SoftDirty(bits) = &watch.means {
+        if let Means::SoftDirty(bits) = &*watch.means {
             bits.forget();
         }
         for page in [3, 5] {
@@ -264,7 +275,7 @@ fn a_watch_that_the_program_closed_is_known_to_be_lost() {
     }
     let watch = pages.watch(Mechanism::PageScan);
     pages.written(&watch);
-    let Means::PageScan(scan) = &watch.means else {
+    let Means::PageScan(scan) = &*watch.means else {
         unreachable!()
     };
     scan.close_early();
@@ -284,7 +295,7 @@ fn what_does_not_work_is_said_by_name() {
             continue;
         };
         // SAFETY: the mapping lasts longer than what is refused.
-        let refused = unsafe { Watch::start(Some(mechanism), slice::from_ref(&pages.range())) };
+        let refused = unsafe { pages.start_watch(mechanism, Filters::Ignored) };
         let text = refused.err().unwrap().to_string();
         assert!(text.starts_with(mechanism.as_str()), "{text}");
         assert!(text.contains(reason.as_str()), "{text}");
@@ -331,4 +342,95 @@ fn what_was_released_counts_as_written_and_nothing_else() {
         pages.write(3);
         assert!(pages.written(&watch).contains(&3));
     }
+}
+
+/// The calls by which pages are watched, and by which a watch ends.
+const CALLS_OF_A_WATCH: [i64; 6] = [
+    libc::SYS_userfaultfd,
+    libc::SYS_ioctl,
+    libc::SYS_openat,
+    libc::SYS_pread64,
+    libc::SYS_fstat,
+    libc::SYS_close,
+];
+
+/// Confines the calling thread: those calls are answered so.
+fn confine(calls: &[i64], with: u32) {
+    let statement = |code, k, jump| libc::sock_filter {
+        code: code as u16,
+        jt: jump,
+        jf: 0,
+        k,
+    };
+    let equals = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let answer = libc::BPF_RET | libc::BPF_K;
+    let mut filter = vec![statement(
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        0, // The number of the call.
+        0,
+    )];
+    for (index, call) in calls.iter().enumerate() {
+        filter.push(statement(equals, *call as u32, (calls.len() - index) as u8));
+    }
+    filter.push(statement(answer, libc::SECCOMP_RET_ALLOW, 0));
+    filter.push(statement(answer, with, 0));
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the filter outlives the call that installs it, and is the calling thread's alone.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program),
+            0
+        );
+    }
+}
+
+/// Where a filter would end the process for it, nothing is asked and nothing is closed, and pages can be written.
+#[test]
+fn a_watch_that_heeds_filters_makes_no_call_that_may_be_forbidden() {
+    let _alone = alone();
+    assert!(!threads::is_filtered());
+    for mechanism in here() {
+        let confined = std::thread::spawn(move || {
+            let pages = Pages::new(16);
+            // SAFETY: the mapping lasts longer than the watch.
+            let start = || unsafe { pages.start_watch(mechanism, Filters::Heeded) };
+            let watch = start().unwrap();
+            pages.written(&watch);
+            pages.write(3);
+            assert_eq!(pages.written(&watch), [3]);
+            confine(&CALLS_OF_A_WATCH, libc::SECCOMP_RET_KILL_PROCESS);
+            assert!(threads::is_filtered());
+            assert_eq!(watch.round().err(), Some(Reason::Filtered));
+            // SAFETY: a range that is watched.
+            let added = unsafe { watch.add(&pages.range()) };
+            assert_eq!(added, Err(Reason::Filtered));
+            watch.release(pages.low(), pages.high());
+            assert_eq!(start().err(), Some(Unavailable::FILTERED));
+            drop(watch);
+            // The kernel resolves the faults of what is protected although nobody listens.
+            for page in 0..16 {
+                pages.write(page);
+                // SAFETY: a page of the mapping, which is this test's alone.
+                assert_eq!(unsafe { pages.at(page).read_volatile() }, page as u8);
+            }
+        });
+        confined.join().unwrap();
+    }
+}
+
+#[test]
+fn a_filter_that_refuses_the_question_is_one() {
+    let confined = std::thread::spawn(|| {
+        confine(
+            &[libc::SYS_prctl],
+            libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
+        );
+        assert!(threads::is_filtered());
+    });
+    confined.join().unwrap();
 }

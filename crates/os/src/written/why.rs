@@ -52,6 +52,8 @@ pub enum Reason {
     Forked,
     /// Another watch of the process has the bits.
     Taken,
+    /// A filter of system calls is in force, which might end the process.
+    Filtered,
     /// A fault was injected.
     Injected,
     /// The kernel refused a request, with this error number.
@@ -83,6 +85,9 @@ impl Reason {
             Reason::Memory => "there is no memory for it",
             Reason::Forked => "the process has forked",
             Reason::Taken => "another heap of the process uses it",
+            Reason::Filtered => {
+                "a filter of system calls (seccomp) is in force, which might end the process"
+            }
             Reason::Injected => "a fault was injected",
             Reason::Refused(libc::EPERM) => {
                 "a request is denied, or the kernel does not watch these addresses any more"
@@ -92,11 +97,28 @@ impl Reason {
     }
 }
 
+/// What a watch does where a filter of system calls (seccomp) is in force for the calling thread. Nobody knows which calls it lets
+/// through, and whether the others end the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Filters {
+    /// The kernel is asked nevertheless.
+    Ignored,
+    /// Nothing is asked of the kernel but whether there is a filter, each time before anything else is.
+    Heeded,
+}
+
 /// What the mechanisms that were tried answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unavailable {
     /// Why each does not work; `None` for one that was not tried.
     pub reasons: [Option<Reason>; Mechanism::ALL.len()],
+}
+
+impl Unavailable {
+    /// Not tried, since a filter of system calls is in force.
+    pub const FILTERED: Unavailable = Unavailable {
+        reasons: [Some(Reason::Filtered); Mechanism::ALL.len()],
+    };
 }
 
 impl fmt::Display for Unavailable {

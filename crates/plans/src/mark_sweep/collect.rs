@@ -77,7 +77,7 @@ impl Heap {
         match outcome {
             Outcome::Done => {
                 self.reclaim(&mut record, &request, client);
-                self.weigh_watch(&mut record, used_ns);
+                self.weigh_watch(&mut record, &request, used_ns);
                 self.finish(&mut record, started, stopped, &request);
                 self.note_collection();
             }

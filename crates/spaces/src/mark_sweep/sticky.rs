@@ -31,7 +31,7 @@ use core::ops::Range;
 use gleaner_base::sync::{AtomicU32, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::side::Side;
-use gleaner_os::written::{Mechanism, PAGE_BYTES, Reason, Unavailable, Watch};
+use gleaner_os::written::{Filters, Mechanism, PAGE_BYTES, Reason, Unavailable, Watch};
 
 use super::cache::LEADS_BACK;
 use super::kinds::{Kind, descriptor};
@@ -125,11 +125,16 @@ fn care_for(described: usize, kind: &Kind, number: usize, context: &MarkContext)
 }
 
 impl MarkSweep {
-    /// Has the kernel watch which pages are written, by the mechanism named or the first that works.
-    pub fn watch_writes(&mut self, named: Option<Mechanism>) -> Result<(), Unavailable> {
+    /// Has the kernel watch which pages are written, by the mechanism named or the first that works. `filters` says whether it does
+    /// where a filter of system calls is in force.
+    pub fn watch_writes(
+        &mut self,
+        named: Option<Mechanism>,
+        filters: Filters,
+    ) -> Result<(), Unavailable> {
         // SAFETY: parts of the heap that hold blocks, or will. They stay mapped while there is a watch: addresses go back
         // only without one, or if they were never committed (`give_back_between`, `give_back_end`, `give_back_addresses`).
-        self.watch_by(|ranges| unsafe { Watch::start(named, ranges) })
+        self.watch_by(|ranges| unsafe { Watch::start(named, filters, ranges) })
     }
 
     /// As [`MarkSweep::watch_writes`], by the watch that `start` makes of the ranges that hold blocks. Where addresses are

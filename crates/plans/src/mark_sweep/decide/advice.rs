@@ -28,7 +28,7 @@ pub struct Measurements {
     pub elapsed_ns: u64,
     /// See `elapsed_ns`.
     pub stopped_ns: u64,
-    /// Collections, and how many of them were not of everything or not in one stop.
+    /// Collections, and how many of them were not of everything or not in one stop since the options or the program want it so.
     pub collections: u64,
     /// See `collections`.
     pub others: u64,

@@ -38,6 +38,8 @@ pub struct Measurements {
     pub wait: u32,
     /// How many collections, one after the other and this one the last, were [promising](is_promising).
     pub promising: u32,
+    /// Whether leaks are looked for: then every collection is of everything.
+    pub finds_leaks: bool,
 }
 
 /// What to do.
@@ -75,7 +77,7 @@ pub fn is_promising(m: &Measurements) -> bool {
     let large = m.composite >= LEAST_COMPOSITE && m.composite > m.roots.saturating_mul(2);
     let costly = m.everything_ns.saturating_mul(LEAST_SHARE) >= m.elapsed_ns;
     let settled = m.changed <= m.composite / CHANGING;
-    !m.watching && large && costly && settled && m.everything > 0
+    !m.watching && large && costly && settled && m.everything > 0 && !m.finds_leaks
 }
 
 /// Why pages are not watched before the first such decision.
@@ -95,6 +97,9 @@ pub fn decide(m: &Measurements) -> Decision {
     let everything = average(m.everything_ns, m.everything);
     let faults = average(m.faults_ns, m.intervals);
     match () {
+        () if m.finds_leaks => {
+            Decision::Stop("leaks are looked for, so that everything is collected each time")
+        }
         () if m.everything > 0 && faults > everything / 2.0 => {
             Decision::Stop("faults of watched pages take half as long as collections of everything")
         }
@@ -135,13 +140,14 @@ mod tests {
     #[test]
     fn some_collections_in_a_row_speak_for_a_watch() {
         assert!(is_promising(&costly()));
-        let changes: [fn(&mut Measurements); 6] = [
+        let changes: [fn(&mut Measurements); 7] = [
             |m| m.changed = (5 << 20) + 1,
             |m| m.everything_ns = 4_000_000,
             |m| m.composite = LEAST_COMPOSITE - 1,
             |m| m.roots = 10 << 20,
             |m| m.everything = 0,
             |m| m.watching = true,
+            |m| m.finds_leaks = true,
         ];
         for change in changes {
             let mut m = costly();
@@ -204,6 +210,11 @@ mod tests {
             ..watching
         };
         assert!(matches!(decide(&never), Decision::Stop(_)));
+        let leaks = Measurements {
+            finds_leaks: true,
+            ..watching
+        };
+        assert!(matches!(decide(&leaks), Decision::Stop(_)));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use core::sync::atomic::Ordering;
 
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::MarkGenerations;
-use gleaner_os::clock;
-use gleaner_os::written::{Reason, Unavailable};
+use gleaner_os::written::{Filters, Reason, Unavailable};
+use gleaner_os::{clock, memory};
 use gleaner_spaces::mark_sweep::Census;
 use gleaner_spaces::mark_sweep::sticky::Asked;
 
@@ -17,6 +17,9 @@ use crate::mark_sweep::decide::watching;
 use crate::mark_sweep::heap::Heap;
 use crate::mark_sweep::request::{Request, Wish};
 use crate::shared::record::Record;
+
+/// Under `auto`: the program could miss what a watch takes.
+const LIMITED: &str = "addresses are limited (ulimit -v), and a watch takes some";
 
 impl Heap {
     /// What lived when everything was collected last: old objects that died since are no reason to collect less often.
@@ -30,15 +33,11 @@ impl Heap {
     /// How it is found out what was written, and what that costs; or why the watch begins or ends.
     pub(crate) fn record_watch(&self, record: &mut Record, reason: &'static str) {
         if let Some(written) = &self.space.written {
-            let mut event = Event::new(Phase::WriteWatch, record.collection());
-            event.start_ns = clock::monotonic_ns();
-            event.duration_ns = written.watch.cost.write_ns;
-            event.reason = if reason.is_empty() {
-                written.watch.mechanism().as_str()
-            } else {
-                reason
+            let reason = match reason {
+                "" => written.watch.mechanism().as_str(),
+                given => given,
             };
-            record.add(event);
+            add_watch_event(record, reason, written.watch.cost.write_ns);
         }
     }
 
@@ -142,9 +141,13 @@ impl Heap {
 
     /// Starts the watch again after it was lost; returns what is to be said of the collection that follows.
     fn watch_anew(&mut self, lost: Reason) -> &'static str {
-        let options = self.options;
-        let started = self.space.watch_writes(named(&options));
+        let started = self.begin_watch();
         match started.map(|()| self.space.ask_written(&self.context, Asked::All)) {
+            Err(Unavailable::FILTERED) | Ok(Err(Reason::Filtered)) => {
+                self.space.written = None;
+                self.stay_unwatched(Unavailable::FILTERED);
+                "everything, from now on: a filter of system calls is in force"
+            }
             Ok(Ok(_)) if lost == Reason::Forked => "everything: the process has forked",
             Ok(Ok(_)) => "everything: the kernel no longer knew what was written",
             _ => {
@@ -155,12 +158,31 @@ impl Heap {
         }
     }
 
+    /// Has writes watched as the mode wants it: under `auto`, of which the program knows nothing, not where it has confined itself.
+    fn begin_watch(&mut self) -> Result<(), Unavailable> {
+        let filters = match self.mode {
+            MarkGenerations::Auto => Filters::Heeded,
+            _ => Filters::Ignored,
+        };
+        let options = self.options;
+        self.space.watch_writes(named(&options), filters)
+    }
+
+    /// Under `auto`: pages are not watched from now on, unless the program asks for it.
+    fn stay_unwatched(&mut self, unavailable: Unavailable) {
+        self.mode = MarkGenerations::Asked;
+        (self.unwatched, self.unwatched_since) = match unavailable {
+            Unavailable::FILTERED => (None, Reason::Filtered.as_str()),
+            other => (Some(other), ""),
+        };
+    }
+
     /// The program asks for incremental collection. True if writes are watched from now on; false if the options forbid it.
     pub fn enable_incremental(&mut self) -> Result<bool, Unavailable> {
         if matches!(self.mode, MarkGenerations::Asked | MarkGenerations::Auto) {
             let options = self.options;
             self.space
-                .watch_writes(named(&options))
+                .watch_writes(named(&options), Filters::Ignored)
                 .inspect_err(|&unavailable| self.unwatched = Some(unavailable))?;
             self.generations.marks_hold = false;
             self.unwatched_since = "";
@@ -172,7 +194,7 @@ impl Heap {
 
     /// Under `generations=auto`: weighs a collection, whose stop took `took` nanoseconds of the processor's time, and begins or
     /// ends the watch.
-    pub(crate) fn weigh_watch(&mut self, record: &mut Record, took: u64) {
+    pub(crate) fn weigh_watch(&mut self, record: &mut Record, request: &Request<'_>, took: u64) {
         if self.mode != MarkGenerations::Auto {
             return;
         }
@@ -188,26 +210,33 @@ impl Heap {
         measured.composite = composite;
         measured.changed = composite.abs_diff(lived);
         measured.roots = self.root_bytes;
+        measured.finds_leaks = request.finds_leaks;
         measured.promising = match watching::is_promising(measured) {
             true => measured.promising.saturating_add(1),
             false => 0,
         };
         match watching::decide(measured) {
             watching::Decision::Stay => {}
+            watching::Decision::Watch(_) if memory::address_limit().is_some() => {
+                self.weighing.give_up();
+                self.unwatched_since = LIMITED;
+                add_watch_event(record, LIMITED, 0);
+            }
             watching::Decision::Watch(reason) => {
                 self.weighing.begin_trial();
-                let options = self.options;
-                match self.space.watch_writes(named(&options)) {
+                match self.begin_watch() {
                     Ok(()) => {
                         self.generations.marks_hold = false;
                         self.unwatched_since = "";
                         self.record_watch(record, reason);
                     }
                     Err(unavailable) => {
-                        self.unwatched = Some(unavailable);
-                        self.unwatched_since = "";
-                        self.weighing.measured.wait = u32::MAX;
-                        self.mode = MarkGenerations::None;
+                        self.stay_unwatched(unavailable);
+                        let reason = match self.unwatched_since {
+                            "" => "the kernel does not say what is written",
+                            since => since,
+                        };
+                        add_watch_event(record, reason, 0);
                     }
                 }
             }
@@ -230,6 +259,7 @@ impl Heap {
         self.generations.marks_hold = false;
         let watched = self.space.written.take().is_some();
         if watched {
+            self.weighing.give_up();
             self.unwatched_since = "addresses are short, and the watch needs some";
         }
         watched
@@ -245,4 +275,13 @@ impl Heap {
         self.generations.note(extent, allocated, &self.space.census);
         self.totals.kept_marks += u64::from(extent.is_of_new());
     }
+}
+
+/// How it is found out what was written, or why it is no longer or not; a write to a watched page takes `write_ns` nanoseconds.
+fn add_watch_event(record: &mut Record, reason: &'static str, write_ns: u64) {
+    let mut event = Event::new(Phase::WriteWatch, record.collection());
+    event.start_ns = clock::monotonic_ns();
+    event.duration_ns = write_ns;
+    event.reason = reason;
+    record.add(event);
 }

@@ -1,7 +1,7 @@
 //! What is known of the marks that are kept, and of the watch.
 
 use gleaner_base::options::{MarkGenerations, Options, Verify, WriteWatch};
-use gleaner_os::written::{Mechanism, PAGE_BYTES, Unavailable};
+use gleaner_os::written::{Filters, Mechanism, PAGE_BYTES, Unavailable};
 use gleaner_spaces::mark_sweep::{Census, MarkSweep};
 
 use crate::mark_sweep::cycle::Cycle;
@@ -266,7 +266,7 @@ pub fn watch_writes(space: &mut MarkSweep, options: &Options) -> Result<(), Unav
     match options.mark_generations {
         MarkGenerations::None | MarkGenerations::Asked | MarkGenerations::Auto => Ok(()),
         MarkGenerations::Sticky | MarkGenerations::Incremental => {
-            space.watch_writes(named(options))
+            space.watch_writes(named(options), Filters::Ignored)
         }
     }
 }
