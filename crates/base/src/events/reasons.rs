@@ -3,6 +3,9 @@
 /// Of a step that took too long because its thread lost the processor.
 pub const PROCESSOR_LOST: &str = "the processor was lost meanwhile";
 
+/// Of a step in which nothing is marked: it asks the kernel which pages were written.
+pub const ASKED_AHEAD: &str = "the kernel is asked ahead of a stop which pages were written";
+
 /// Of a cycle's plan: why it begins.
 pub const IN_TIME: &str = "so that marking in steps ends before memory is used up";
 /// Of the plan of a cycle that begins too late for that, since it was asked for, or was not foreseen.

@@ -66,6 +66,8 @@ enum Course {
     KeepsMarks,
     /// The same in steps.
     KeepsMarksInSteps,
+    /// A step that asks the kernel what was written once it has marked everything, and scans that; and the last stop.
+    Asks,
     /// A turn of a helper, which tries for the lock at any time, and the last stop.
     Helped,
 }
@@ -108,6 +110,7 @@ fn collects(model: Model, early: Seen) {
     let mut threads: Vec<_> = (0..model.programs.len()).map(start).collect();
     match model.course {
         Course::EndsEarly => {}
+        Course::Asks => stage.step_and_ask(),
         Course::Helped => {
             let stage = stage.clone();
             threads.push(thread::spawn(move || stage.help()));
@@ -336,6 +339,26 @@ fn a_helper_that_marks_beside_the_program_loses_nothing() {
 }
 
 #[test]
+fn a_question_beside_the_program_loses_nothing() {
+    let programs: [(usize, Program, &[Program]); 5] = [
+        (3, ALONE, &[moves]),
+        (3, takes, &[gives]),
+        (2, writes, &[moves]),
+        (2, ALONE, &[hides_late]),
+        (2, ALONE, &[hides_in_a_fresh_block]),
+    ];
+    for (preemptions, before, programs) in programs {
+        let model = Model {
+            course: Course::Asks,
+            before,
+            programs,
+            ..USUAL
+        };
+        check(preemptions, model);
+    }
+}
+
+#[test]
 fn a_cycle_that_goes_on_after_a_stop_loses_nothing() {
     for program in long() {
         let programs = slice::from_ref(program);
@@ -387,6 +410,12 @@ fn soft_dirty_bits_are_asked_for_in_stops() {
             ..USUAL
         };
         assert_eq!(check(2, model), [false, true]);
+        // Nor is the kernel asked ahead of them.
+        let asks = Model {
+            course: Course::Asks,
+            ..model
+        };
+        assert_eq!(check(2, asks), [false, true]);
     }
 }
 
@@ -418,6 +447,19 @@ fn a_processor_that_may_still_write_after_the_answer_loses_a_write() {
         course: Course::TwoRounds,
         before: writes_and_allocates,
         programs: &[hides_in_a_fresh_block],
+        ..USUAL
+    };
+    check(2, model);
+}
+
+#[test]
+#[should_panic(expected = "a reachable object is not marked")]
+fn a_processor_that_may_still_write_after_an_answer_beside_the_program_loses_a_write() {
+    let model = Model {
+        answers: Answers::LeavesTlbs,
+        course: Course::Asks,
+        before: writes_and_takes,
+        programs: &[gives],
         ..USUAL
     };
     check(2, model);

@@ -238,6 +238,14 @@ impl Stage {
         self.with_heap(|heap| heap.step());
     }
 
+    /// A step that asks the kernel ahead of the last stop.
+    pub fn step_and_ask(&self) {
+        self.with_heap(|heap| {
+            heap.totals.last_question_ns = u64::MAX;
+            heap.step();
+        });
+    }
+
     /// For a helper that marks beside the program: a turn, unless another thread has the lock.
     pub fn help(&self) {
         if self.lock.try_lock() {

@@ -5,6 +5,7 @@
 
 #![cfg(not(loom))]
 
+mod ahead;
 mod descriptors;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -141,6 +142,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     memory::a_cycle_is_not_ended_by_the_request_that_has_begun_it();
     what_a_procedure_pushes_is_scanned_in_the_stop();
     helped::a_helper_marks_beside_the_program();
+    ahead::the_kernel_is_asked_ahead_of_stops();
     time_is_over::no_block_is_lost();
     time_is_over::what_finalizers_need_is_marked_in_steps();
     time_is_over::steps_keep_pace_with_what_a_second_stop_has_left();

@@ -100,7 +100,7 @@ impl<'a> Until<'a> {
 
     /// Whether that has come.
     #[inline]
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         // Relaxed: a hint. The lock for which that thread waits orders what it does then.
         self.waiting
             .is_some_and(|waiting| waiting.load(Ordering::Relaxed) > 0)

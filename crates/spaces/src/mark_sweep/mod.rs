@@ -28,6 +28,7 @@
 //! All methods that take `&mut self` run under the allocator lock.
 
 pub mod account;
+mod ahead;
 pub mod allocate;
 mod batches;
 pub mod block;

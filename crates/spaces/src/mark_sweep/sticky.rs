@@ -31,7 +31,7 @@ use core::ops::Range;
 use gleaner_base::sync::{AtomicU32, Ordering};
 use gleaner_mem::Address;
 use gleaner_mem::side::Side;
-use gleaner_os::written::{Filters, Mechanism, PAGE_BYTES, Reason, Unavailable, Watch};
+use gleaner_os::written::{Filters, Mechanism, PAGE_BYTES, Reason, Round, Unavailable, Watch};
 
 use super::cache::LEADS_BACK;
 use super::kinds::{Kind, descriptor};
@@ -82,6 +82,39 @@ impl Unwatched {
             && self.low < self.high
         {
             written.watch.release(self.low, self.high);
+        }
+    }
+}
+
+/// Neighbouring pages about which the kernel is asked in one call.
+pub(super) struct Runs<V> {
+    low: Address,
+    high: Address,
+    visit: V,
+}
+
+impl<V: FnMut(Address, Address)> Runs<V> {
+    pub(super) fn new(visit: V) -> Runs<V> {
+        Runs {
+            low: Address::NULL,
+            high: Address::NULL,
+            visit,
+        }
+    }
+
+    /// Adds pages, in the order of their addresses.
+    pub(super) fn extend(&mut self, low: Address, high: Address) {
+        if self.high != low {
+            self.finish();
+            self.low = low;
+        }
+        self.high = high;
+    }
+
+    /// Visits what was added last.
+    pub(super) fn finish(&mut self) {
+        if self.low < self.high {
+            (self.visit)(self.low, self.high);
         }
     }
 }
@@ -194,13 +227,7 @@ impl MarkSweep {
         };
         context.look_at_types(&self.kinds);
         self.set_all_pages(written, context, asked);
-        let pieces = self.layout.pieces();
-        if written.pieces.load(Ordering::Relaxed) != pieces {
-            self.watch_mapped(&written.watch)?;
-            // Relaxed: under the allocator lock.
-            written.pieces.store(pieces, Ordering::Relaxed);
-        }
-        let round = written.watch.round()?;
+        let round = self.begin_round(written)?;
         let mut result = Ok(());
         self.for_each_watched(context, asked, |low, high| {
             if result.is_ok() {
@@ -215,6 +242,17 @@ impl MarkSweep {
         let pages = self.count_written(written, context);
         context.descriptors.note_question();
         Ok(pages)
+    }
+
+    /// Begins a round of questions about what is mapped by now.
+    pub(super) fn begin_round<'a>(&self, written: &'a WrittenPages) -> Result<Round<'a>, Reason> {
+        let pieces = self.layout.pieces();
+        if written.pieces.load(Ordering::Relaxed) != pieces {
+            self.watch_mapped(&written.watch)?;
+            // Relaxed: under the allocator lock.
+            written.pieces.store(pieces, Ordering::Relaxed);
+        }
+        written.watch.round()
     }
 
     /// Where addresses are limited: adds all blocks that are mapped to a watch. The allocator lock protects what is mapped.
@@ -319,7 +357,7 @@ impl MarkSweep {
     }
 
     /// Whether the kernel is asked about a block.
-    fn is_watched(&self, block: &Block, context: &MarkContext, asked: Asked) -> bool {
+    pub(super) fn is_watched(&self, block: &Block, context: &MarkContext, asked: Asked) -> bool {
         (asked == Asked::All || !block.has_flag(FRESH))
             && self.care(block, context) == Care::Written
     }
@@ -337,33 +375,23 @@ impl MarkSweep {
         &self,
         context: &MarkContext,
         asked: Asked,
-        mut visit: impl FnMut(Address, Address),
+        visit: impl FnMut(Address, Address),
     ) {
-        let mut run = Address::NULL..Address::NULL;
-        let mut extend = |low: Address, high: Address| {
-            if run.end != low {
-                if run.start < run.end {
-                    visit(run.start, run.end);
-                }
-                run.start = low;
-            }
-            run.end = high;
-        };
+        let mut runs = Runs::new(visit);
         self.for_each_small_block(|index, block| {
             if self.is_watched(block, context, asked) {
                 block.set_flag(WATCHED);
-                extend(self.start(index), self.start(index + 1));
+                runs.extend(self.start(index), self.start(index + 1));
             }
         });
         self.for_each_large(|index, block| {
             if self.is_watched(block, context, asked) {
                 block.set_flag(WATCHED);
                 let start = self.start(index);
-                extend(start, start.add(block.bytes).align_up(PAGE_BYTES));
+                runs.extend(start, start.add(block.bytes).align_up(PAGE_BYTES));
             }
         });
-        // Ends the last run.
-        extend(Address::NULL, Address::NULL);
+        runs.finish();
     }
 
     /// Says whether the collection that begins keeps marks.

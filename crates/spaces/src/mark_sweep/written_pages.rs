@@ -102,10 +102,23 @@ impl WrittenPages {
     pub(super) fn note(&self, low: usize, high: usize) {
         for page in (low..high).step_by(PAGE_BYTES) {
             let at = Address::new(page);
-            // Relaxed: the world is stopped, and this thread alone writes here.
+            // Relaxed: under the allocator lock, and no marker is at work.
             self.pages
                 .get(self.pages.index(at))
                 .fetch_or(page_bit(at), Ordering::Relaxed);
+        }
+    }
+
+    /// The same where the kernel was asked ahead of a stop, in which the next question comes.
+    pub(super) fn note_ahead(&self, low: usize, high: usize) {
+        self.note(low, high);
+        let Some(ages) = &self.ages else { return };
+        let question = ages.question.load(Ordering::Relaxed) + 1;
+        for page in (low..high).step_by(PAGE_BYTES) {
+            let at = Address::new(page);
+            if let Some(part) = ages.part(at) {
+                set_age(&part.written, at, question);
+            }
         }
     }
 }

@@ -85,9 +85,11 @@ impl Heap {
         if self.cycle.state != State::Marking {
             return MarkOutcome::default();
         }
-        let is_all = self.marking(MarkMode::Beside, |heap| {
-            let (engine, space, context) = (&heap.engine, &heap.space, &heap.context);
-            engine.mark_until(until, heap.crew, 1, space, context)
+        let is_all = self.mark_on(until, |heap| {
+            heap.marking(MarkMode::Beside, |heap| {
+                let (engine, space, context) = (&heap.engine, &heap.space, &heap.context);
+                engine.mark_until(until, heap.crew, 1, space, context)
+            })
         });
         if is_all {
             self.cycle.state = State::Marked;

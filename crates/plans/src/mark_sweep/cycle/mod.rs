@@ -21,6 +21,9 @@
 //! (`helped`). It does what a step does beside other threads. Steps are due by what has been scanned in all, so they become
 //! needless as long as it keeps pace.
 //!
+//! Where a question about written pages takes longer than a step, the kernel is asked in pieces ahead of the first and the last stop
+//! (`ahead`). The stops ask as ever, since programs write on.
+//!
 //! # Invariants
 //! - While a cycle is under way, one of three things holds of each marked object. It is grey: on a mark stack, or in a
 //!   block that is flagged to be scanned again. Or it was scanned since its page was last known to be written. Or it is
@@ -32,6 +35,7 @@
 //! All of it runs under the allocator lock, whose holder is the only user of the marking engine. Steps run on the thread that
 //! allocates and on helpers, while the world runs.
 
+mod ahead;
 mod end;
 mod helped;
 mod pacing;

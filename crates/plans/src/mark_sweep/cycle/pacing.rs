@@ -51,6 +51,8 @@ impl Heap {
         };
         let (wait, begins) = match decision {
             Decision::Wait(bytes) => (bytes, None),
+            // The next allocation that takes the lock asks on.
+            Decision::Begin(_) if !self.is_asked_ahead() => (0, None),
             // Where the collection is given up, it is not tried again at once.
             Decision::Begin(reason) => (room.max(LEAST_WAIT), Some(reason)),
         };

@@ -3,6 +3,7 @@
 use gleaner_base::events::{Event, Phase};
 use gleaner_os::clock;
 
+use super::ahead::Ahead;
 use crate::mark_sweep::decide::cycle::{Progress, PuttingOff};
 use crate::mark_sweep::decide::helper::Helper;
 use crate::mark_sweep::decide::pacer::{Pacer, Taken};
@@ -38,6 +39,8 @@ pub struct Cycle {
     pub(super) began_ns: u64,
     /// Bytes that a helper has scanned beside the program.
     pub(super) helped: usize,
+    /// How far was asked what was written since it marked everything.
+    pub(super) ahead: Ahead,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -88,6 +91,7 @@ impl Cycle {
             steps: 0,
             began_ns: 0,
             helped: 0,
+            ahead: Ahead::NotBegun,
         }
     }
 
@@ -155,6 +159,8 @@ pub struct Pacing {
     pub(crate) look_at: usize,
     /// Nanoseconds of the processor's time that the process had used when the last collection ended; 0 before there was one.
     pub(super) ended_cpu_ns: u64,
+    /// How far was asked what was written, before a cycle begins.
+    pub(super) ahead: Ahead,
 }
 
 impl Pacing {
@@ -165,6 +171,7 @@ impl Pacing {
             putting_off: PuttingOff::new(),
             look_at: 0,
             ended_cpu_ns: 0,
+            ahead: Ahead::NotBegun,
         }
     }
 
@@ -173,6 +180,7 @@ impl Pacing {
         self.pacer.note_collection();
         self.ended_cpu_ns = cpu_ns;
         self.look_at = 0;
+        self.ahead = Ahead::NotBegun;
     }
 
     /// This process was forked, and its processor's time begins at 0.

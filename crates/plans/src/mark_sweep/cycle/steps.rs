@@ -6,8 +6,10 @@ use gleaner_base::options::MarkGenerations;
 use gleaner_os::written::PAGE_BYTES;
 use gleaner_os::{clock, threads};
 use gleaner_spaces::mark_sweep::Stage;
+use gleaner_spaces::mark_sweep::mark::Until;
 use gleaner_spaces::mark_sweep::scan::MarkMode;
 
+use super::ahead::Ahead;
 use super::state::{Cycle, Ended, STRESS_STEP_NS, State};
 use crate::mark_sweep::decide::cycle::{self, Marking, Measurements, Progress, Spent};
 use crate::mark_sweep::decide::extent::Extent;
@@ -183,6 +185,7 @@ impl Heap {
                 true => before.helped,
                 false => 0,
             },
+            ahead: Ahead::NotBegun,
         };
         self.expect_helper(!goes_on);
         self.turns += 1;
@@ -204,7 +207,9 @@ impl Heap {
         if !self.cycle.is_under_way() {
             return false;
         }
-        let due = self.options.stress != 0 || cycle::is_step_due(&self.progress(&self.cycle));
+        let due = self.options.stress != 0
+            || self.is_asking()
+            || cycle::is_step_due(&self.progress(&self.cycle));
         if due && !self.cycle.can_end() {
             self.step();
         }
@@ -246,11 +251,9 @@ impl Heap {
         let lost = cycle::lost_ns(&spent);
         self.cycle.stepped.1 += took.saturating_sub(lost);
         self.cycle.steps += 1;
-        self.totals.steps += 1;
+        self.totals.note_step(took);
         self.totals.steps_lost += u64::from(cycle::lost_processor(&spent));
         self.totals.lost_ns += lost;
-        self.totals.stepping_ns += took;
-        self.totals.longest_step_ns = self.totals.longest_step_ns.max(took);
         self.publish(&record);
     }
 
@@ -272,7 +275,9 @@ impl Heap {
         };
         let mut deadline = event.start_ns.saturating_add(quantum);
         let (marked, spent) = loop {
-            let marked = self.marking(mode, |heap| heap.mark_grey(available, Some(deadline)));
+            let marked = self.mark_on(Until::time(deadline), |heap| {
+                heap.marking(mode, |heap| heap.mark_grey(available, Some(deadline)))
+            });
             // A thread loses the processor, or is stopped, where it comes back from the kernel, and only this one asks it.
             let own_ns = clock::thread_cpu_ns() - own;
             let now = clock::monotonic_ns();

@@ -171,6 +171,11 @@ pub fn is_overdue(p: &Progress) -> bool {
     p.in_all >= p.most
 }
 
+/// Whether the kernel is asked about written pages in pieces, ahead of a stop: where the whole question takes longer than a step.
+pub fn is_asked_ahead(question_ns: u64, step_ns: u64) -> bool {
+    question_ns > step_ns
+}
+
 /// How long a step may take, in nanoseconds. A limit that is shorter than the shortest step is not kept, since nothing
 /// would be marked.
 pub fn step_ns(limit_ns: u64) -> u64 {
@@ -226,6 +231,13 @@ pub fn lost_processor(s: &Spent) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn questions_that_take_no_longer_than_a_step_are_left_to_stops() {
+        assert!(!is_asked_ahead(0, 250_000));
+        assert!(!is_asked_ahead(250_000, 250_000));
+        assert!(is_asked_ahead(250_001, 250_000));
+    }
 
     #[test]
     fn what_fits_into_the_limit_is_marked_in_the_stop() {

@@ -52,6 +52,7 @@ impl Heap {
             return (Extent::Everything(""), Marking::InStop, Cycle::new());
         }
         let cycle = core::mem::take(&mut self.cycle);
+        let mut is_asked = false;
         let (extent, marking) = record.step(Phase::Written, |event| {
             let wish = request.wish();
             let mut extent = self.expect_extent(wish, &cycle);
@@ -64,6 +65,7 @@ impl Heap {
             // Else what is written until the next question counts for that.
             self.generations.written = 0;
             if extent.keeps_marks() || asked == Asked::All || extent::is_built_on(self.rest()) {
+                is_asked = true;
                 match self.space.ask_written(&self.context, asked) {
                     Ok(pages) => {
                         event.objects = pages as u64;
@@ -83,6 +85,9 @@ impl Heap {
             event.reason = extent.reason();
             (extent, marking)
         });
+        if is_asked {
+            self.note_question(record.duration(Phase::Written));
+        }
         match cycle.ended() {
             Ended::None => {}
             Ended::Early if extent.keeps_marks() => self.totals.cycles_cut_short += 1,

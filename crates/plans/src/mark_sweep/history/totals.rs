@@ -61,6 +61,11 @@ pub struct Totals {
     pub steps_lost: u64,
     /// See `steps_lost`.
     pub lost_ns: u64,
+    /// How long it takes to ask the kernel which pages were written, in a stop and ahead of it; and of that what was asked ahead of
+    /// the next stop.
+    pub last_question_ns: u64,
+    /// See `last_question_ns`.
+    pub(crate) ahead_ns: u64,
     /// Turns of a helper that marked beside the program, bytes that it scanned, and the time that it took. How often it lost the
     /// processor.
     pub helped_turns: u64,
@@ -99,6 +104,13 @@ pub struct Begun {
 }
 
 impl Totals {
+    /// A step of a cycle took `took_ns`.
+    pub(crate) fn note_step(&mut self, took_ns: u64) {
+        self.steps += 1;
+        self.stepping_ns += took_ns;
+        self.longest_step_ns = self.longest_step_ns.max(took_ns);
+    }
+
     /// The totals of a forked child, which begins `now`: what only its own report tells begins anew.
     pub(super) fn in_child(&self, begun: Begun, now: u64) -> Totals {
         Totals {
