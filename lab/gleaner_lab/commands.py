@@ -418,24 +418,32 @@ def _measure(
 
 def with_limit(cell: Cell, options: Options) -> Cell:
     """The cell under further settings of its heap, in the words of its library."""
+    if not options:
+        return cell
     if cell.configuration.library == "gleaner":
         return cell.with_options(**options)
     if cell.configuration.library == "stock":
         env = {STOCK[name]: str(value) for name, value in options.items()}
         merged = {**cell.configuration.env, **env}
         return replace(cell, configuration=cell.configuration.model_copy(update={"env": merged}))
-    words = cell.configuration.arguments
-    if options.keys() != {"heap-limit"} or not any("{heap}" in word for word in words):
+    if options.keys() != {"heap-limit"} or not _has_heap(cell):
         raise Failure(
             f"{cell.key}: the lab cannot set the heap of a program that uses neither library; "
             'put "{heap}" in the arguments where its size in MB belongs, in mode times-minimum, or '
             "give heap sizes in its command and set heap.mode to default"
         )
     megabytes = str(-(-options["heap-limit"] // MEGABYTE))
-    arguments = [word.replace("{heap}", megabytes) for word in words]
-    return replace(
-        cell, configuration=cell.configuration.model_copy(update={"arguments": arguments})
-    )
+    changed = {
+        part: [word.replace("{heap}", megabytes) for word in getattr(cell.configuration, part)]
+        for part in ("prefix", "arguments")
+    }
+    return replace(cell, configuration=cell.configuration.model_copy(update=changed))
+
+
+def _has_heap(cell: Cell) -> bool:
+    """Whether a program that uses neither library is told the size of its heap."""
+    words = [*cell.configuration.prefix, *cell.configuration.arguments]
+    return any("{heap}" in word for word in words)
 
 
 #: The least heap of an experiment on tiny inputs, in bytes.
@@ -468,18 +476,21 @@ def _minimum(
 
 
 def _equal(cell: Cell, experiment: Experiment, tools: Tools | None, known: dict[str, Any]) -> Cell:
-    if cell.variant == experiment.statistics.baseline:
+    baseline, library = experiment.statistics.baseline, cell.configuration.library
+    if cell.variant == baseline or (library == "none" and not _has_heap(cell)):
         return cell
     if cell.key not in known:
         tools = _searcher(tools, f"setting of {cell.key}")
-        wanted_key = f"peak of {cell.group}"
+        model = cell.configuration.peak_of or baseline
+        wanted_key = f"peak of {cell.group}" + ("" if model == baseline else f" under {model}")
         if wanted_key not in known:
-            measure = _measure(_baseline_of(cell, experiment), experiment, tools)
+            measure = _measure(_variant_of(cell, experiment, model), experiment, tools)
             samples = [measure({}) for _ in range(SEARCH_RUNS)]
             finished = None not in samples
             known[wanted_key] = median_of(samples).peak_kb if finished else 0
         if known[wanted_key] == 0:
-            return replace(cell, obstacle=f"{wanted_key}: the baseline does not finish")
+            who = "the baseline" if model == baseline else model
+            return replace(cell, obstacle=f"{wanted_key}: {who} does not finish")
         # What was found for another number of threads is often right here, too.
         others = [replace(cell, threads=None if n == "default" else n) for n in experiment.threads]
         search = EqualPeak(
@@ -488,13 +499,17 @@ def _equal(cell: Cell, experiment: Experiment, tools: Tools | None, known: dict[
             experiment.heap.within,
             SEARCH_RUNS,
             [known[other.key]["options"] for other in others if other.key in known],
+            has_divisor=library != "none",
         )
         known[cell.key] = asdict(search.run())
     return with_limit(cell, known[cell.key]["options"])
 
 
 def _baseline_of(cell: Cell, experiment: Experiment) -> Cell:
-    name = experiment.statistics.baseline
+    return _variant_of(cell, experiment, experiment.statistics.baseline)
+
+
+def _variant_of(cell: Cell, experiment: Experiment, name: str) -> Cell:
     return Cell(cell.workload, name, experiment.variants()[name], cell.threads)
 
 

@@ -88,8 +88,10 @@ class Configuration(Part):
     #: Put before the workload's command, for example a rival's launcher; before a program of the
     #: catalogue, too.
     prefix: list[str] = []
-    #: Put after it; a word "{heap}" stands for the heap's size in MB, where the mode sets one.
+    #: Put after it. In both, "{heap}" stands for the heap's size in MB, where the mode sets one.
     arguments: list[str] = []
+    #: The configuration whose peak it is to have in mode `equal-peak`; the baseline unless given.
+    peak_of: Variant | None = None
     #: Workloads that it does not have, and is not run with.
     lacks: list[Name] = []
 
@@ -105,7 +107,9 @@ class Heap(Part):
     """Which heap sizes are compared."""
 
     #: `times-minimum`: limits in multiples of each workload's measured minimum heap.
-    #: `equal-peak`: limits that give every configuration the baseline's measured peak.
+    #: `equal-peak`: limits that give every configuration the measured peak of the baseline, or of
+    #: the one it names. A program that uses neither library needs "{heap}" in its words for that,
+    #: and keeps its own heap without.
     #: `default`: whatever each collector does by itself.
     mode: Literal["default", "times-minimum", "equal-peak"] = "default"
     multiples: list[Annotated[float, Field(ge=1.0)]] = []
@@ -267,6 +271,11 @@ class Experiment(Part):
         for variant, configuration in self.configurations.items():
             for name in configuration.lacks:
                 _known(("configurations", variant, "lacks"), name, set(names))
+            if configuration.peak_of is not None:
+                _known(("configurations", variant, "peak_of"), configuration.peak_of, variants)
+                if self.heap.mode != "equal-peak":
+                    where = ("configurations", variant, "peak_of")
+                    raise _at(where, "only heap.mode equal-peak gives it the peak of another")
         if lacks := self.variants()[self.statistics.baseline].lacks:
             where = ("statistics", "baseline")
             raise _at(where, f"{self.statistics.baseline} lacks {', '.join(lacks)}")

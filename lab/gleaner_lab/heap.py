@@ -97,7 +97,8 @@ class EqualPeak:
     coarse; then the heap limit is moved beside the divisor whose heap is too large. A run that
     fails for lack of memory counts as a limit that is too small. A large divisor collects all the
     time to hold down a peak that lasts for a moment, so where it had to grow much, the limit is
-    tried by itself, too; the cheapest setting that reaches the peak is the result.
+    tried by itself, too; the cheapest setting that reaches the peak is the result. A program that
+    has no divisor has its limit tried alone.
 
     A setting that is far off is run once; one that is near is run `runs` times, and medians count.
     """
@@ -107,6 +108,7 @@ class EqualPeak:
     within: float
     runs: int = 3
     guesses: list[Options] = field(default_factory=list)
+    has_divisor: bool = True
     tried: list[tuple[Options, Sample]] = field(default_factory=list)
 
     def run(self) -> Setting:
@@ -115,6 +117,9 @@ class EqualPeak:
             self._try(options)
             if self._reached():
                 return self._best()
+        if not self.has_divisor:
+            self._limit({})
+            return self._best()
         above, last = self._divisor()
         if not self._reached():
             self._limit({"free-space-divisor": above})

@@ -48,6 +48,12 @@ if "BENCH_CALLS" in os.environ:
 source = random.Random(seed)
 cpu = speed * source.lognormvariate(0, 0.005)
 line.update(wall_s=cpu * 1.1, cpu_s=cpu, peak_kb=20000)
+for word in arguments:
+    # A process has so many KB, or a heap of so many MB and 3000 KB of its own.
+    if word.startswith("peak="):
+        line["peak_kb"] = int(word[5:])
+    elif word.startswith("heap="):
+        line["peak_kb"] = 3000 + 1024 * int(word[5:])
 if name == "differs":
     line["output"] = f"1 bytes, {{source.random()}}"
 if "--log" in arguments:

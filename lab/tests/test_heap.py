@@ -133,6 +133,52 @@ def test_a_baseline_that_does_not_finish_is_named_and_the_rest_stands(tmp_path):
     assert any("problem" not in record for record in results.records())
 
 
+PEAKS = """\
+name: machines
+title: The same program on machines of other sizes
+question: How long does it take in as much memory as another machine has?
+workloads: [{name: program, command: [program], measure: process}]
+configurations:
+  small: {library: none, prefix: [peak=8000]}
+  large: {library: none, prefix: [peak=20000]}
+  as-small: {library: none, prefix: ["heap={heap}"]}
+  as-large: {library: none, prefix: ["heap={heap}"], peak_of: large}
+heap: {mode: equal-peak}
+repetitions: 1
+log: false
+canary_every: null
+statistics: {baseline: small, metric: wall_s}
+"""
+
+
+def test_a_program_of_neither_library_gets_the_peak_of_the_configuration_that_it_names(tmp_path):
+    path, tool, out = tmp_path / "machines.yaml", bench.make(tmp_path), tmp_path / "out"
+    path.write_text(PEAKS)
+    assert cli.main(["run", str(path), "--out", str(out), "--bench", str(tool)]) == 0
+    words = {
+        record["variant"]: record["command"][record["command"].index("--") + 1]
+        for record in ResultSet.open(out).records()
+    }
+    assert words == {
+        "small": "peak=8000",
+        "large": "peak=20000",
+        "as-small": "heap=5",
+        "as-large": "heap=17",
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("peak_of: large", "peak_of: larger", "no larger among as-large"),
+        ("mode: equal-peak", "mode: default", "only heap.mode equal-peak"),
+    ],
+)
+def test_the_peak_of_a_configuration_that_is_not_there_is_refused(before, after, said):
+    with pytest.raises(Failure, match=said):
+        experiments.parse(PEAKS.replace(before, after), cli.find("minheap"))
+
+
 def test_some_numbers_of_threads_alone_are_run():
     path = cli.find("libgc-clients")
     read = experiments.parse(commands.changed(path, {"threads": ["2"]}), path)
