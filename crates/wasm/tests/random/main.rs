@@ -1,0 +1,114 @@
+//! Random modules with garbage collection, exceptions and tail calls: whatever one does, it does under both formats of slots, and
+//! with a collection at every allocation. What it does is a few lines of text.
+//!
+//! The environment variable `SEEDS` has the modules to try, as in `0..1000`. If `RIVALS` names programs of `make rivals-wasm`
+//! (`wasmtime` and `node`), with spaces between them, the lines must be those that they print, too. A module that makes a
+//! difference is kept in `target/tmp/random`.
+
+mod outcomes;
+mod plan;
+mod rival;
+mod smith;
+
+use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use gleaner::References;
+
+use outcomes::{Outcome, outcome};
+use plan::Plan;
+use rival::Rival;
+
+const PRESSURE: &str = "stress=1,verify=edges,poison=on";
+/// What is tried unless `SEEDS` says otherwise.
+const SEEDS: Range<u64> = 0..300;
+
+/// A module's outcome under one setting of the heap; a panic is an outcome as well.
+fn outcome_under(bytes: &[u8], plan: &Plan, references: References, options: &str) -> Outcome {
+    panic::catch_unwind(AssertUnwindSafe(|| {
+        outcome(bytes, plan, references, options)
+    }))
+    .unwrap_or_else(|_| vec!["a panic".into()])
+}
+
+/// The outcome, and which settings and rivals have another one; each with the first lines that differ.
+fn differences(bytes: &[u8], rivals: &mut [Rival]) -> (Outcome, Vec<String>) {
+    let plan = plan::plan(bytes);
+    let first = outcome_under(bytes, &plan, References::Wide, "");
+    let mut found = Vec::new();
+    if first == ["a panic"] {
+        found.push("a panic".into());
+    }
+    let mut compare = |name: &str, other: &Outcome| {
+        if let Some((ours, theirs)) = outcomes::difference(&first, other) {
+            found.push(format!("{ours}, but {name}: {theirs}"));
+        }
+    };
+    for (references, options) in [
+        (References::Compressed, ""),
+        (References::Wide, PRESSURE),
+        (References::Compressed, PRESSURE),
+    ] {
+        let name = format!("{references:?} {options}");
+        compare(&name, &outcome_under(bytes, &plan, references, options));
+    }
+    for rival in rivals {
+        let theirs = rival.outcome(bytes, &plan);
+        compare(&rival.name, &theirs);
+    }
+    (first, found)
+}
+
+fn seeds() -> Range<u64> {
+    let Ok(text) = env::var("SEEDS") else {
+        return SEEDS;
+    };
+    let number = |text: &str| text.replace('_', "").parse().ok();
+    let range = text
+        .split_once("..")
+        .and_then(|(from, to)| Some(number(from)?..number(to)?));
+    range.unwrap_or_else(|| panic!("SEEDS={text}: write A..B"))
+}
+
+/// Where modules are kept that make a difference. The one that is tried lies there as well: it may end the process.
+fn place(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("random");
+    fs::create_dir_all(&directory).unwrap();
+    directory.join(format!("{name}.wasm"))
+}
+
+#[test]
+fn random_modules_do_the_same_under_all_settings() {
+    let rivals = env::var_os("RIVALS").unwrap_or_default();
+    let rivals = rivals.to_str().expect("RIVALS is text").split_whitespace();
+    let mut rivals: Vec<Rival> = rivals
+        .map(|program| Rival::start(program.as_ref()))
+        .collect();
+    let (mut tried, mut calls, mut returned, mut different) = (0, 0, 0, Vec::new());
+    let mut features = smith::Features::default();
+    for seed in seeds() {
+        let Some(bytes) = smith::module(seed) else {
+            continue;
+        };
+        features.count(&bytes);
+        fs::write(place("now"), &bytes).unwrap();
+        let (outcome, found) = differences(&bytes, &mut rivals);
+        tried += 1;
+        calls += outcome.len();
+        returned += outcome
+            .iter()
+            .filter(|line| outcomes::is_return(line))
+            .count();
+        if !found.is_empty() {
+            fs::write(place(&seed.to_string()), &bytes).unwrap();
+            println!("seed {seed}: {}", found.join("; "));
+            different.push(seed);
+        }
+    }
+    println!("{tried} modules, {calls} calls, {returned} that returned, {features:?}");
+    assert!(different.is_empty(), "modules that differ: {different:?}");
+    assert!(features.are_all_there(), "{features:?}");
+    assert!(returned > 0);
+}
