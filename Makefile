@@ -49,7 +49,7 @@ BENCH_EXPERIMENTS := libgc-clients boehm-table1 boehm-misses prefetch-hint minhe
 	arrays-fragmentation arrays-pauses array-counts workers workers-tiny workers-libgc placement-programs
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
 RIVAL_BENCHES := bench-rivals bench-rivals-programs bench-rivals-heaps bench-rivals-steady \
-	bench-zeroing-hotspot
+	bench-zeroing-hotspot bench-wasm-rivals
 
 # --- the two commands of the README -----------------------------------------
 
@@ -82,7 +82,7 @@ test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
 LONG_STEPS := docs:tally test-crates:status test-semver:status test-oldest:status test-release:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-arm64:tally test-conformance-long:tally test-clients-long:tally \
-	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally test-idle:tally check-rivals:status test-rivals:tally \
+	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally test-idle:tally check-rivals:status test-rivals:tally check-rivals-wasm:status test-rivals-wasm:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -367,9 +367,14 @@ test-conformance-gleaner: build
 
 # Random programs on the precise heap, as many as SEEDS has (docs/random.md).
 SEEDS ?= 0..10_000
-.PHONY: random
+.PHONY: random random-wasm
 random: build
 	$(BENCH) random --seeds $(SEEDS)
+
+# Random modules on gleaner-wasm, wasmtime and V8, as many as SEEDS has (docs/wasm.md).
+random-wasm: rivals-wasmtime rivals-node
+	RIVALS="$(CURDIR)/$(RIVALS)/wasmtime $(CURDIR)/$(RIVALS)/node" SEEDS=$(SEEDS) \
+		$(CARGO) test $(CARGO_FLAGS) -p gleaner-wasm --test random -- --nocapture
 
 # libFuzzer on the stable compiler. The target is named so that build scripts are not instrumented, too.
 FUZZ_SECONDS ?= 600
@@ -622,6 +627,7 @@ bench: $(BENCH_EXPERIMENTS:%=bench-%)
 $(BENCH_EXPERIMENTS:%=bench-%): packages-test
 bench-rivals bench-rivals-programs bench-rivals-heaps bench-rivals-steady: rivals
 bench-zeroing-hotspot: rivals-hotspot
+bench-wasm-rivals: rivals-wasm
 # Loops of a few instructions take half as long again where they happen to cross a line of code: both versions of each
 # loop begin at a line of their own here.
 ALIGNED := target/aligned
@@ -648,8 +654,10 @@ RIVALS := target/rivals
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 GO_BUILD := GOCACHE=$(CURDIR)/$(RIVALS)/go-cache GOTOOLCHAIN=local $(GO)
 MMTK_CARGO := cd rivals/mmtk && CARGO_TARGET_DIR=$(CURDIR)/$(RIVALS)/cargo $(CARGO)
+WASMTIME_CARGO := cd rivals/wasm/wasmtime && CARGO_TARGET_DIR=$(CURDIR)/$(RIVALS)/cargo $(CARGO)
 
 .PHONY: rivals rivals-mmtk rivals-hotspot rivals-java-real rivals-hotspot-25 rivals-c rivals-go check-rivals test-rivals
+.PHONY: rivals-wasm rivals-wasmtime rivals-node check-rivals-wasm test-rivals-wasm
 rivals: rivals-mmtk rivals-hotspot rivals-hotspot-25 rivals-c rivals-go
 
 # The names of its functions then tell their plans apart.
@@ -689,6 +697,39 @@ rivals-c: packages-rivals
 rivals-go: packages-rivals
 	mkdir -p $(RIVALS)
 	cd rivals/go && $(GO_BUILD) build -buildvcs=false -o $(CURDIR)/$(RIVALS)/go .
+
+# Not among `rivals`, since it compiles two code generators: what runs WebAssembly modules, the command with its feature
+# `wasm` included, and the modules.
+rivals-wasm: rivals-wasmtime rivals-node
+	$(CARGO) build $(CARGO_FLAGS) --release -p gleaner-cli --features wasm
+	install -m 755 $(GLEANER) $(RIVALS)/gleaner
+	for language in kotlin ocaml; do \
+		install -D -m 644 -t $(RIVALS)/wasm/$$language rivals/wasm/programs/$$language/*.wasm || exit 1; done
+
+rivals-wasmtime: packages-build
+	$(WASMTIME_CARGO) build --locked --release
+	install -m 755 $(RIVALS)/cargo/release/rival-wasmtime $(RIVALS)/wasmtime
+
+rivals-node: $(RIVALS)/node26/made
+	install -m 644 -t $(RIVALS)/node26 rivals/wasm/node/run.cjs rivals/wasm/node/outcomes.cjs
+	install -m 755 rivals/wasm/node/node $(RIVALS)/node
+
+$(RIVALS)/node26/made: rivals/wasm/node/package.json rivals/wasm/node/package-lock.json
+	command -v npm > /dev/null || { echo "make rivals-node: npm is needed (Debian's package npm)" >&2; exit 2; }
+	rm -rf $(@D)
+	mkdir -p $(@D)
+	cp $^ $(@D)
+	cd $(@D) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
+
+check-rivals-wasm: rivals-wasm
+	$(WASMTIME_CARGO) fmt -- --check
+	$(WASMTIME_CARGO) clippy --locked --release -- -D warnings
+	bash -n rivals/wasm/node/node
+
+# Each module prints the same on all machines.
+test-rivals-wasm: rivals-wasm
+	python3 rivals/wasm/compare.py
 
 check-rivals: rivals
 	$(MMTK_CARGO) fmt -- --check
@@ -797,6 +838,8 @@ help:
 #|   make fuzz              libFuzzer makes up programs, FUZZ_SECONDS long (fuzz/)
 #|   make random SEEDS=A..B random programs on the precise heap, all policies
 #|                          mixed, against an oracle (docs/random.md)
+#|   make random-wasm SEEDS=A..B random WebAssembly modules on gleaner-wasm,
+#|                          wasmtime and V8 (docs/wasm.md)
 #|   make test-long         what the pages show and the rivals do, other Debians,
 #|                          10,000 forks, all clients at full size, small ones with
 #|                          a collection at every allocation, 48 workers that
@@ -829,3 +872,6 @@ help:
 #|   make bench-rivals      runs the experiment; also bench-rivals-programs,
 #|                          bench-rivals-heaps and bench-rivals-steady;
 #|                          bench-zeroing-hotspot, which needs only rivals-hotspot
+#|   make rivals-wasm       what WebAssembly modules are run on: wasmtime, Node, and
+#|                          gleaner with run (docs/wasm.md); also test-rivals-wasm,
+#|                          check-rivals-wasm and bench-wasm-rivals

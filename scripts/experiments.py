@@ -24,6 +24,8 @@ EXPERIMENTS = ROOT / "lab/experiments"
 LAB = ROOT / "target/lab/venv/bin/gleaner-lab"
 # Seconds after which a process on tiny inputs counts as hung, as Guile may in a heap that is too small for it.
 HUNG_S = 60
+# What `make rivals` does not build, by the ends of the targets that do.
+TARGETS = {"java-real": "-java-real", "wasmtime": "-wasm", "node": "-wasm", "gleaner": "-wasm", "wasm": "-wasm"}
 # Configurations of stock libgc that end some programs by themselves: with its incremental mode some system calls of theirs
 # write to memory that is write-protected.
 CRASHES = ("libgc-incremental",)
@@ -36,7 +38,7 @@ def lacks(text, exists):
         return f"{builds[0]}: make before COMMIT=..."
     for rival in sorted(set(re.findall(r"\{rivals\}/([\w-]+)", text))):
         if not exists(f"target/rivals/{rival}"):
-            return f"a rival, {rival}: make rivals" + ("-java-real" if rival == "java-real" else "")
+            return f"a rival, {rival}: make rivals{TARGETS.get(rival, '')}"
     return None
 
 
@@ -119,6 +121,7 @@ def self_test():
                                                  "target/before/release".__eq__), None),
         ("rivals of which one is built", lacks("[\"{rivals}/go\", \"{rivals}/java-real\"]", "target/rivals/go".__eq__),
          "a rival, java-real: make rivals-java-real"),
+        ("a machine for WebAssembly", lacks("prefix: ['{rivals}/node']", missing), "a rival, node: make rivals-wasm"),
         ("rivals that are", lacks("command: '{rivals}/mmtk'", there), None),
         ("a remark on them", lacks("# {rivals} come later\nname: x", missing), None),
         ("an experiment with tiny inputs", shorter("workloads:\n  - {name: a}\n"), []),

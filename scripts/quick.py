@@ -28,7 +28,7 @@ DEBUG = ROOT / "target/debug"
 DOORS = {"libgc": "gleaner-libgc", "native": "gleaner", "capi": "gleaner-capi", "place": "gleaner-cli"}
 
 # What takes longer than minutes, or needs what is not installed, by what changed; of a folder of tests/ the target of its name.
-LONGER = {"rivals/": ("check-rivals", "test-rivals"), "lab/": ("test-lab",), "clients/": ("test-clients-default",),
+LONGER = {"rivals/": ("check-rivals", "test-rivals"), "rivals/wasm/": ("check-rivals-wasm", "test-rivals-wasm"), "lab/": ("test-lab",), "clients/": ("test-clients-default",),
           "packaging/": ("test-package",), "fuzz/": ("fuzz",)}
 FOLDERS = re.compile(r"tests/(bdwgc|debian|distros|limits|package|qemu|singlestep|commands)/")
 

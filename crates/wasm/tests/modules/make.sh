@@ -3,8 +3,10 @@
 #     make.sh kotlin NAME...    $JARS is a directory with the compiler's jars, $KLIB the library of the target wasm-wasi
 #     make.sh ocaml NAME...
 # README.md says where the compilers come from. Of Kotlin's modules, hello alone is left as the compiler wrote it.
+# $PROGRAMS is the directory with the programs of both languages, if it is not this one: rivals/wasm/programs has others, and all
+# of those are optimised. In Kotlin each may use arguments.kt there.
 set -eu
-cd "$(dirname "$0")/$1"
+cd "${PROGRAMS:-$(dirname "$0")}/$1"
 language=$1
 shift
 scratch=$(mktemp -d)
@@ -18,9 +20,12 @@ compile() {
 for name; do
     case $language in
     kotlin)
-        compile -ir-output-dir "$scratch/klib" -Xir-produce-klib-file "$name.kt"
+        shared=arguments.kt
+        [ -f "$shared" ] && [ "$name" != hello ] || shared=
+        # shellcheck disable=SC2086
+        compile -ir-output-dir "$scratch/klib" -Xir-produce-klib-file "$name.kt" $shared
         compile -ir-output-dir "$scratch/out" -Xir-produce-js -Xinclude="$scratch/klib/$name.klib" -Xir-dce -main call
-        if [ "$name" = hello ]; then
+        if [ "$name" = hello ] && [ -z "${PROGRAMS:-}" ]; then
             cp "$scratch/out/$name.wasm" .
         else
             wasm-opt --enable-gc --enable-reference-types --enable-exception-handling --enable-bulk-memory \

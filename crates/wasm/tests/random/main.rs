@@ -1,5 +1,5 @@
-//! Random modules with garbage collection, exceptions and tail calls: whatever one does, it does under both formats of slots, and
-//! with a collection at every allocation. What it does is a few lines of text.
+//! Random modules with garbage collection, exceptions and tail calls: whatever one does, it does under both formats of slots, with
+//! a collection at every allocation, and however it is compiled. What it does is a few lines of text.
 //!
 //! The environment variable `SEEDS` has the modules to try, as in `0..1000`. If `RIVALS` names programs of `make rivals-wasm`
 //! (`wasmtime` and `node`), with spaces between them, the lines must be those that they print, too. A module that makes a
@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use gleaner::References;
+use gleaner_wasm::Compile;
 
-use outcomes::{Outcome, outcome};
+use outcomes::{Outcome, Setting, outcome};
 use plan::Plan;
 use rival::Rival;
 
@@ -25,18 +26,40 @@ const PRESSURE: &str = "stress=1,verify=edges,poison=on";
 /// What is tried unless `SEEDS` says otherwise.
 const SEEDS: Range<u64> = 0..300;
 
-/// A module's outcome under one setting of the heap; a panic is an outcome as well.
-fn outcome_under(bytes: &[u8], plan: &Plan, references: References, options: &str) -> Outcome {
-    panic::catch_unwind(AssertUnwindSafe(|| {
-        outcome(bytes, plan, references, options)
-    }))
-    .unwrap_or_else(|_| vec!["a panic".into()])
+/// The settings. What a module does under the first is what it has to do under all.
+const SETTINGS: [Setting; 4] = [
+    Setting {
+        references: References::Wide,
+        options: "",
+        compile: Compile::Lazy,
+    },
+    Setting {
+        references: References::Compressed,
+        options: "",
+        compile: Compile::Eager,
+    },
+    Setting {
+        references: References::Wide,
+        options: PRESSURE,
+        compile: Compile::Eager,
+    },
+    Setting {
+        references: References::Compressed,
+        options: PRESSURE,
+        compile: Compile::Lazy,
+    },
+];
+
+/// A module's outcome under one setting; a panic is an outcome as well.
+fn outcome_under(bytes: &[u8], plan: &Plan, setting: &Setting) -> Outcome {
+    panic::catch_unwind(AssertUnwindSafe(|| outcome(bytes, plan, setting)))
+        .unwrap_or_else(|_| vec!["a panic".into()])
 }
 
 /// The outcome, and which settings and rivals have another one; each with the first lines that differ.
 fn differences(bytes: &[u8], rivals: &mut [Rival]) -> (Outcome, Vec<String>) {
     let plan = plan::plan(bytes);
-    let first = outcome_under(bytes, &plan, References::Wide, "");
+    let first = outcome_under(bytes, &plan, &SETTINGS[0]);
     let mut found = Vec::new();
     if first == ["a panic"] {
         found.push("a panic".into());
@@ -46,13 +69,9 @@ fn differences(bytes: &[u8], rivals: &mut [Rival]) -> (Outcome, Vec<String>) {
             found.push(format!("{ours}, but {name}: {theirs}"));
         }
     };
-    for (references, options) in [
-        (References::Compressed, ""),
-        (References::Wide, PRESSURE),
-        (References::Compressed, PRESSURE),
-    ] {
-        let name = format!("{references:?} {options}");
-        compare(&name, &outcome_under(bytes, &plan, references, options));
+    for setting in &SETTINGS[1..] {
+        let other = outcome_under(bytes, &plan, setting);
+        compare(&format!("{setting:?}"), &other);
     }
     for rival in rivals {
         let theirs = rival.outcome(bytes, &plan);
@@ -109,6 +128,9 @@ fn random_modules_do_the_same_under_all_settings() {
     }
     println!("{tried} modules, {calls} calls, {returned} that returned, {features:?}");
     assert!(different.is_empty(), "modules that differ: {different:?}");
-    assert!(features.are_all_there(), "{features:?}");
-    assert!(returned > 0);
+    // Few modules may lack something.
+    if tried >= 200 {
+        assert!(features.are_all_there(), "{features:?}");
+        assert!(returned > 0, "no call returned");
+    }
 }

@@ -3,7 +3,8 @@
 
 use gleaner::{Heap, References};
 use gleaner_wasm::{
-    Engine, Extern, InstantiateError, LoadError, Module, ObjectKind, Trap, TrapKind, Value,
+    Compile, Engine, Extern, InstantiateError, LoadError, Module, ObjectKind, Settings, Trap,
+    TrapKind, Value,
 };
 
 use crate::plan::{Argument, Plan, Step};
@@ -14,10 +15,29 @@ pub type Outcome = Vec<String>;
 /// A line that says that memory or the stack was used up: when that happens is left to the engine.
 pub const RESOURCES: &str = "resources";
 
+/// How a module is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The format of slots.
+    pub references: References,
+    /// Further options of the heap.
+    pub options: &'static str,
+    /// When functions are compiled.
+    pub compile: Compile,
+}
+
 /// What a module does in an engine of its own.
-pub fn outcome(bytes: &[u8], plan: &Plan, references: References, options: &str) -> Outcome {
-    let heap = Heap::builder().limit(32 << 20).references(references);
-    let mut engine = Engine::new(heap.options(options).unwrap(), true).unwrap();
+pub fn outcome(bytes: &[u8], plan: &Plan, setting: &Setting) -> Outcome {
+    let heap = Heap::builder()
+        .limit(32 << 20)
+        .references(setting.references);
+    let settings = Settings {
+        checks: true,
+        compile: setting.compile,
+        ..Settings::default()
+    };
+    let heap = heap.options(setting.options).unwrap();
+    let mut engine = Engine::with_settings(heap, settings).unwrap();
     let module = match engine.load(bytes) {
         Ok(module) => module,
         Err(LoadError::TooLarge(_)) => return vec![RESOURCES.into()],
@@ -114,6 +134,8 @@ fn trapped(trap: &Trap) -> String {
     let kind = match trap {
         Trap::Exception(_) => return "an exception".into(),
         Trap::Program { kind, .. } => *kind,
+        // A function that is compiled when it is first called may exceed a limit.
+        Trap::Host(message) if message.contains("limit of this engine") => return RESOURCES.into(),
         Trap::Exit(_) | Trap::Host(_) => return trap.to_string(),
     };
     let name = match kind {

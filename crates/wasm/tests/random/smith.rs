@@ -17,7 +17,7 @@ pub fn module(seed: u64) -> Option<Vec<u8>> {
     let config = Config {
         // Half of the modules are made so that nothing traps but for want of fuel.
         disallow_traps: seed % 2 == 1,
-        allow_start_export: seed % 8 == 0,
+        allow_start_export: seed.is_multiple_of(8),
         ..config()
     };
     let mut module = Module::new(config, &mut decisions).ok()?;
