@@ -8,24 +8,13 @@ use core::sync::atomic::Ordering;
 use gleaner_base::events::Phase;
 use gleaner_base::events::reasons::ASKED_AHEAD;
 use gleaner_os::{clock, threads};
-use gleaner_spaces::mark_sweep::block::BlockIndex;
 use gleaner_spaces::mark_sweep::mark::Until;
 use gleaner_spaces::mark_sweep::sticky::Asked;
 
-use super::state::State;
+use super::state::{Ahead, State};
 use crate::mark_sweep::decide::cycle;
 use crate::mark_sweep::heap::Heap;
 use crate::shared::record::Record;
-
-/// How far the kernel was asked ahead of the next stop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Ahead {
-    #[default]
-    NotBegun,
-    /// The first block of the next piece.
-    At(BlockIndex),
-    Done,
-}
 
 impl Heap {
     /// Whether questions are long enough to be asked in pieces. Under `stress=N` all are.

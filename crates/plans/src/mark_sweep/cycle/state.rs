@@ -2,8 +2,8 @@
 
 use gleaner_base::events::{Event, Phase};
 use gleaner_os::clock;
+use gleaner_spaces::mark_sweep::block::BlockIndex;
 
-use super::ahead::Ahead;
 use crate::mark_sweep::decide::cycle::{Progress, PuttingOff};
 use crate::mark_sweep::decide::helper::Helper;
 use crate::mark_sweep::decide::pacer::{Pacer, Taken};
@@ -50,6 +50,16 @@ pub(super) enum State {
     Marking,
     /// Everything is marked but what the next stop finds.
     Marked,
+}
+
+/// How far the kernel was asked ahead of the next stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Ahead {
+    #[default]
+    NotBegun,
+    /// The first block of the next piece.
+    At(BlockIndex),
+    Done,
 }
 
 /// What a cycle had come to when it ended.

@@ -9,8 +9,7 @@ use gleaner_spaces::mark_sweep::Stage;
 use gleaner_spaces::mark_sweep::mark::Until;
 use gleaner_spaces::mark_sweep::scan::MarkMode;
 
-use super::ahead::Ahead;
-use super::state::{Cycle, Ended, STRESS_STEP_NS, State};
+use super::state::{Ahead, Cycle, Ended, STRESS_STEP_NS, State};
 use crate::mark_sweep::decide::cycle::{self, Marking, Measurements, Progress, Spent};
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::heap::Heap;
