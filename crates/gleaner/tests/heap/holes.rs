@@ -91,7 +91,7 @@ fn objects_of_4_kb_lead_to_no_more_full_collections_than_small_ones() {
         let medium = churn(Group::Array, old, nursery).full_collections;
         assert!(small > 8, "{small} full collections");
         assert!(
-            medium <= small + 1,
+            medium <= small + (small / 10).max(1),
             "{old:?} {nursery:?}: {medium} full collections, {small} if all objects are small"
         );
     }

@@ -38,6 +38,7 @@ mod setups;
 mod side_by_side;
 mod stops;
 mod threads;
+mod tight;
 mod traced;
 mod weak;
 mod weak_objects;

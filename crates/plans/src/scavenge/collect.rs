@@ -3,7 +3,7 @@
 //! A thread that wants one leaves the gate, takes `collecting`, and closes the gate; the same thread leads the workers.
 //! A scavenge that finds no room for everything is followed by a full collection in the same stop. Under
 //! `old=mark-sweep` that one marks, frees in place, and promotes all that is young into the holes, under `old=mark-region`
-//! into free lines; if they are too small, everything is slid together after all.
+//! into free lines; if they are too small, or what is free is of no use otherwise, everything is slid together after all.
 
 use alloc::boxed::Box;
 
@@ -30,6 +30,7 @@ use super::state::{MUCH_SURVIVES, NEVER};
 use super::walk::Edge;
 use super::{Scavenge, State};
 use crate::scavenge::decide::collection::{self, Measurements};
+use crate::scavenge::decide::sliding::Outcome;
 use crate::scavenge::stop::collecting;
 use crate::scavenge::stop::slow::{self, Wait};
 use crate::scavenge::stop::whereabouts::Passage;
@@ -211,6 +212,7 @@ impl<F: SlotFormat> Scavenge<F> {
             Place::Anywhere => request.bytes,
             _ => 0,
         };
+        state.growth.needed = request.beside();
         Collection {
             was_full: false,
             mutator_ns: started.saturating_sub(state.lately.resumed_ns),
@@ -244,26 +246,26 @@ impl<F: SlotFormat> Scavenge<F> {
         let started = clock::monotonic_ns();
         state.crew_sizes.begin(true);
         let keeps = self.pins.keeps();
+        let at_once = extent == Extent::Young && self.slides_at_once(state);
         let policy: &dyn OldGeneration<F> = match (extent, state.old) {
             (_, OldPolicy::MarkCompact) if keeps => self.in_place(),
             (Extent::Compact, _) if !keeps => &MarkCompact,
+            _ if at_once => &MarkCompact,
             (_, old) => old::policy(old),
         };
-        let mut slid = matches!(extent, Extent::Compact) && !keeps;
-        if !policy.collect(self, state, world, record, why) {
-            match (keeps, self.in_place.is_some()) {
-                (true, _) => self.leave_young(state, world),
-                (false, in_place) => {
-                    let why = if in_place {
-                        old::FRAGMENTED
-                    } else {
-                        old::NO_HOLES
-                    };
-                    slid = MarkCompact.collect(self, state, world, record, why);
-                }
-            }
+        let after_all = policy.collect(self, state, world, record, why);
+        match after_all {
+            None => {}
+            Some(_) if keeps => self.leave_young(state, world),
+            Some(why) => _ = MarkCompact.collect(self, state, world, record, why),
         }
-        state.growth.has_slid |= slid;
+        if extent == Extent::Young && !keeps {
+            state.slidings.note(match after_all {
+                _ if at_once => Outcome::AtOnce,
+                Some(_) => Outcome::AfterAll,
+                None => Outcome::InPlace,
+            });
+        }
         state.totals.full_collections += 1;
         let took = clock::monotonic_ns() - started;
         state.last_full.ns = took;

@@ -174,6 +174,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 limit: sizes.limit,
             }),
             least_young: sizes.least_young(),
+            first_young: sizes.first_young(),
             young_large_limit: AtomicUsize::new(sizes.first_eden() + sizes.in_place),
             old_high: AtomicUsize::new(old.word()),
             old_high_lately: AtomicUsize::new(old.word()),

@@ -132,6 +132,8 @@ pub struct Scavenge<F> {
     pub external: External,
     /// The least young generation that makes sense, in bytes.
     pub(super) least_young: usize,
+    /// The young generation that the heap began with, in bytes.
+    pub(super) first_young: usize,
     /// Bytes that the old, the pinned and the large space may use together. Written in a stopped world.
     pub(super) old_limit: AtomicUsize,
     /// How many bytes young large objects take at most before a scavenge. Written in a stopped world; relaxed, since it

@@ -21,6 +21,7 @@ use super::trace::Engine;
 use super::zeroing::{Contention, Zeroed};
 use super::{locality, waiting};
 use crate::scavenge::decide::generations;
+use crate::scavenge::decide::sliding;
 use crate::scavenge::decide::young_size::YoungSize;
 use crate::scavenge::decide::zeroing::Trials;
 use crate::shared::snapshot::Snapshots;
@@ -111,6 +112,8 @@ pub(super) struct LastFull {
     pub(super) young_lived: usize,
     /// Bytes that the old generation held afterwards, holes left out.
     pub(super) filled: usize,
+    /// Bytes of objects of the old space that lived, if it left them in their places by lines.
+    pub(super) old_lived: usize,
 }
 
 /// What only the holder of `collecting` touches.
@@ -133,6 +136,8 @@ pub struct State {
     pub(super) old: OldPolicy,
     /// Whether marking may evacuate blocks: not in a forked child, where pages are shared.
     pub(super) evacuates: bool,
+    /// What is remembered of collections in place that slid everything together after all.
+    pub(super) slidings: sliding::Memory,
     /// What is known of the last collections.
     pub(super) lately: Lately,
     pub(super) last_full: LastFull,
@@ -190,6 +195,7 @@ impl State {
             scavenging,
             old: config.options.old,
             evacuates: true,
+            slidings: sliding::Memory::NEW,
             last_full: LastFull::default(),
             fresh_from: [Address::NULL; MOST_NODES],
             uses: Uses::NONE,

@@ -151,10 +151,20 @@ pub fn most_young(found: &Measurements) -> usize {
 
 /// What the old generation leaves.
 fn left(found: &Measurements) -> usize {
-    let filled = found.old_used - found.old_holes;
-    let reserve = (2 * found.promoted_lately).max(filled / 4);
-    let old = (found.old_used + found.needed).max(filled + reserve);
-    found.limit.saturating_sub(old)
+    let old = (found.old_used, found.old_used - found.old_holes);
+    left_by(found.limit, old, found.promoted_lately, found.needed)
+}
+
+/// What an old generation leaves of the limit to the young one, that takes `used` bytes of which `filled` are no holes. Lately
+/// as many bytes were promoted, and a mutator waits for as many as are `needed` there.
+pub fn left_by(
+    limit: usize,
+    (used, filled): (usize, usize),
+    promoted_lately: usize,
+    needed: usize,
+) -> usize {
+    let reserve = (2 * promoted_lately).max(filled / 4);
+    limit.saturating_sub((used + needed).max(filled + reserve))
 }
 
 /// How much larger eden is where objects keep their places there: so mutators have as much of it as without these, as far

@@ -99,18 +99,6 @@ pub fn decide(found: &Measurements) -> Decision {
     }
 }
 
-/// Whether everything is slid together behind a collection of everything that left `left` bytes to new objects, of `young`
-/// bytes that they are to have: what is free lies in lines between what lives then, or there is nothing free. The last sliding
-/// told which, by what it left; it is doubted more with each collection of everything that came since.
-pub fn slides(left: usize, young: usize, left_by_sliding: usize) -> bool {
-    left < young && left < left_by_sliding / 2
-}
-
-/// What a sliding would leave, as far as the last one tells, behind another collection of everything.
-pub fn doubted(left_by_sliding: usize) -> usize {
-    left_by_sliding.saturating_mul(2)
-}
-
 /// How much is to be allocated between two collections: more where they take much of the time, and slowly less where they
 /// take next to none. Where each collection is of everything it is not less.
 fn wanted(found: &Measurements) -> usize {
@@ -241,18 +229,6 @@ mod tests {
         );
         let decision = of(|found| (found.was_full, found.poor, found.allocated) = (true, 5, 0));
         assert_eq!(decision.poor, 0);
-    }
-
-    #[test]
-    fn everything_is_slid_together_where_that_makes_room() {
-        assert!(slides(63 * MB, 64 * MB, usize::MAX));
-        assert!(!slides(64 * MB, 64 * MB, usize::MAX));
-        // The heap is as full as that.
-        assert!(!slides(MB, 64 * MB, 2 * MB));
-        assert!(slides(MB - 1, 64 * MB, 2 * MB));
-        assert!(slides(MB, 64 * MB, doubted(2 * MB)));
-        assert!(doubted(usize::MAX) == usize::MAX);
-        assert!(!slides(0, 64 * MB, 0) && !slides(0, 64 * MB, doubted(0)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod generation_sizes;
 pub mod generations;
 pub mod in_place;
 pub mod sharing;
+pub mod sliding;
 pub mod unused;
 pub mod young_size;
 pub mod zeroing;

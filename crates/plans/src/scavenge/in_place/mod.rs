@@ -6,7 +6,8 @@
 //! object that it reaches, and marks its lines. It then sweeps the blocks that had an owner (`collect`). Nothing is copied,
 //! so there is nothing for which room could lack. All that was reached is old from then on, so no card is dirty afterwards,
 //! and old objects on clean cards are not looked at. A collection of everything is that of `old=mark-region`, which may
-//! evacuate, or slides; when there is one, [`decide::in_place`](crate::scavenge::decide::in_place) says.
+//! evacuate, or slides. When there is one, [`decide::in_place`](crate::scavenge::decide::in_place) says, and whether it slides,
+//! [`decide::sliding`](crate::scavenge::decide::sliding).
 //!
 //! Where "young" was an address, and what says it here:
 //!

@@ -4,12 +4,14 @@ use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Phase;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::slot::SlotFormat;
+use gleaner_spaces::precise::mark_region::MarkRegion;
 use gleaner_spaces::precise::mark_region::lines::LINE_BYTES;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::state::{Growth, InPlace};
 use crate::scavenge::config::LARGE_BYTES;
 use crate::scavenge::decide::in_place::{self, Measurements};
+use crate::scavenge::decide::sliding;
 use crate::scavenge::resize::Collection;
 use crate::scavenge::state::NEVER;
 use crate::scavenge::{Scavenge, State};
@@ -39,20 +41,26 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Whether everything is to be slid together, behind a collection that left what lives in its place. Never while objects
-    /// are kept.
-    pub(in crate::scavenge) fn is_fragmented(
+    /// What a collection of everything left to new objects, and what a sliding would, as [`sliding`] wants it.
+    pub(in crate::scavenge) fn free_in_place(
         &self,
         state: &State,
         world: &mut WorldStopped<'_>,
-    ) -> bool {
-        if self.in_place.is_none() || !state.evacuates || self.pins.keeps() {
-            return false;
+        lines: &MarkRegion,
+    ) -> sliding::Measurements {
+        let (wanted, asked) = (state.lately.young, state.growth.asked);
+        let left = self.left_for_what_is_asked(state, world, wanted);
+        let has_room = match asked > LARGE_BYTES {
+            true => left >= asked,
+            false => asked == 0 || self.has_room_in_place(world, asked),
+        };
+        sliding::Measurements {
+            left,
+            by_sliding: lines.most().saturating_sub(state.last_full.old_lived),
+            wanted,
+            least: self.least_young_at(self.limit()),
+            lacking: if has_room { 0 } else { asked },
         }
-        self.set_old_end(&mut world.allocator());
-        let young = state.lately.young;
-        let left = self.left_for_what_is_asked(state, world, young);
-        in_place::slides(left, young, state.growth.left_by_sliding)
     }
 
     /// Measures, decides, and does it.
@@ -90,17 +98,10 @@ impl<F: SlotFormat> Scavenge<F> {
         });
         lately.young = decision.young;
         lately.old_target = decision.target;
-        let before = state.growth;
         state.growth = Growth {
             filled,
             poor: decision.poor,
-            left_by_sliding: match collection.was_full {
-                true if before.has_slid => self.left_in_place().max(BLOCK_BYTES),
-                true => in_place::doubted(before.left_by_sliding),
-                false => before.left_by_sliding,
-            },
-            has_slid: false,
-            asked: 0,
+            ..Growth::NEW
         };
         let most = decision.most.max(BLOCK_BYTES);
         pieces.begin(most);

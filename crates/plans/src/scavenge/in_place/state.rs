@@ -78,12 +78,10 @@ pub(in crate::scavenge) struct Growth {
     pub(super) filled: usize,
     /// How many collections of new objects in a row gave little back.
     pub(super) poor: u32,
-    /// What sliding everything together would leave to new objects, as far as is known.
-    pub(super) left_by_sliding: usize,
-    /// Whether this collection has slid everything together.
-    pub(in crate::scavenge) has_slid: bool,
     /// Bytes of the object that a mutator waits to allocate; 0 if none does.
     pub(in crate::scavenge) asked: usize,
+    /// Bytes that it waits for outside of the young generation.
+    pub(in crate::scavenge) needed: usize,
 }
 
 impl Growth {
@@ -91,9 +89,8 @@ impl Growth {
     pub(in crate::scavenge) const NEW: Growth = Growth {
         filled: 0,
         poor: 0,
-        left_by_sliding: usize::MAX,
-        has_slid: false,
         asked: 0,
+        needed: 0,
     };
 }
 

@@ -38,7 +38,7 @@ impl<F: SlotFormat> OldGeneration<F> for MarkCompact {
         world: &mut WorldStopped<'_>,
         record: &mut Record,
         why: &'static str,
-    ) -> bool {
+    ) -> Option<&'static str> {
         heap.mark(state, world, record, why);
         let planned = record.step(Phase::Plan, |_| {
             heap.sweep_large(world, Generation::Old);
@@ -56,7 +56,7 @@ impl<F: SlotFormat> OldGeneration<F> for MarkCompact {
         // Objects that fit nowhere else are in the survivor spaces: nothing can be copied there.
         let occupied = heap.nursery.to().used() + heap.nursery.from().used() > 0;
         state.wants_full = occupied.then_some("objects are left in the survivor spaces");
-        true
+        None
     }
 
     fn slides(&self) -> bool {

@@ -7,7 +7,7 @@ use gleaner_mem::object_bits::WORD_BYTES;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::large_objects::Generation;
 
-use super::generation::OldGeneration;
+use super::generation::{NO_HOLES, OldGeneration};
 use crate::scavenge::walk::Edge;
 use crate::scavenge::{Scavenge, State};
 use crate::shared::record::Record;
@@ -23,13 +23,14 @@ impl<F: SlotFormat> OldGeneration<F> for MarkSweep {
         world: &mut WorldStopped<'_>,
         record: &mut Record,
         why: &'static str,
-    ) -> bool {
+    ) -> Option<&'static str> {
         heap.mark(state, world, record, why);
         record.step(Phase::Reclaim, |event| {
             heap.reclaim_in_place(world);
             event.bytes = heap.old.free() as u64;
         });
-        heap.promote_all(state, world, record)
+        let (complete, _) = heap.promote_all(state, world, record);
+        (!complete).then_some(NO_HOLES)
     }
 
     fn slides(&self) -> bool {
@@ -59,14 +60,15 @@ impl<F: SlotFormat> Scavenge<F> {
         self.sweep_large(world, Generation::Old);
     }
 
-    /// The last phase: promotes all that is young into what is free of the old space. Whether it all found room.
+    /// The last phase: promotes all that is young into what is free of the old space. Whether it all found room, and how many
+    /// bytes were promoted.
     pub(super) fn promote_all(
         &self,
         state: &mut State,
         world: &mut WorldStopped<'_>,
         record: &mut Record,
-    ) -> bool {
-        let complete = record.step(Phase::Copy, |event| {
+    ) -> (bool, usize) {
+        let (complete, promoted) = record.step(Phase::Copy, |event| {
             let complete = self.promote_young(state, world);
             for local in state.engine.worker_states() {
                 event.bytes += core::mem::take(&mut local.promoted) as u64;
@@ -74,13 +76,13 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             event.workers = state.crew_sizes.workers as u32;
             event.reason = state.crew_sizes.reason;
-            complete
+            (complete, event.bytes as usize)
         });
         self.sweep_arraylets(world, false);
         if complete {
             self.finish_promoting(state, world, record);
         }
-        complete
+        (complete, promoted)
     }
 
     /// All that was young was promoted: nothing is left in the nursery.

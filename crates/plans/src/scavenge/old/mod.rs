@@ -21,6 +21,7 @@ mod generation;
 mod mark_compact;
 mod mark_region;
 mod mark_sweep;
+mod sliding;
 
 use gleaner_base::options::OldPolicy;
 use gleaner_mem::slot::SlotFormat;
@@ -30,10 +31,6 @@ pub use self::mark_compact::MarkCompact;
 pub use self::mark_region::MarkRegion;
 pub(super) use self::mark_region::Swept;
 pub use self::mark_sweep::MarkSweep;
-/// Why everything is slid together where it was to stay.
-pub const NO_HOLES: &str = "the holes are too small for what was to be promoted";
-/// The same where new objects lie in the old space.
-pub const FRAGMENTED: &str = "what is free lies in pieces between what lives";
 
 /// The policy of that name.
 pub fn policy<F: SlotFormat>(name: OldPolicy) -> &'static dyn OldGeneration<F> {

@@ -66,6 +66,8 @@ pub struct WorkerState {
     pub evacuation: LocalBuffer,
     /// Bytes that it evacuated.
     pub evacuated: usize,
+    /// Bytes of objects of the old space that stay where it marked them by their lines.
+    pub lived: usize,
     /// Bytes that it copied to the survivor space.
     pub survived: usize,
     /// Bytes that it promoted.
@@ -285,6 +287,7 @@ impl Engine {
                 old_buffer: BlockBuffer::default(),
                 evacuation: LocalBuffer::default(),
                 evacuated: 0,
+                lived: 0,
                 survived: 0,
                 promoted: 0,
                 objects: 0,

@@ -3,8 +3,8 @@
 //!
 //! Which blocks are evacuated, and how many blocks scavenges leave to the next evacuation, is decided by
 //! [`evacuation`](crate::scavenge::decide::evacuation). What finds no block stays where it is. So an evacuation is never a
-//! reason for another collection. Young objects that stayed are promoted into free lines behind the sweep. Only if these have
-//! no room is everything slid together after all.
+//! reason for another collection. Young objects that stayed are promoted into free lines behind the sweep. If these have
+//! no room, or what is free is of no use otherwise, everything is slid together after all.
 
 mod trace;
 
@@ -20,7 +20,7 @@ use gleaner_spaces::precise::large_objects::Generation;
 use gleaner_spaces::precise::mark_region::MarkRegion as Lines;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
-use super::generation::OldGeneration;
+use super::generation::{FRAGMENTED, NO_HOLES, OldGeneration};
 use crate::scavenge::decide::evacuation::{self, Measurements};
 use crate::scavenge::heap::NO_ROOM;
 use crate::scavenge::trace::{Item, Trace, WorkerState};
@@ -39,7 +39,7 @@ impl<F: SlotFormat> OldGeneration<F> for MarkRegion {
         world: &mut WorldStopped<'_>,
         record: &mut Record,
         why: &'static str,
-    ) -> bool {
+    ) -> Option<&'static str> {
         let lines = heap.mark_region.as_ref();
         let lines = lines.expect("a heap with this policy has lines");
         lines.hold(world, 0);
@@ -77,13 +77,17 @@ impl<F: SlotFormat> OldGeneration<F> for MarkRegion {
         }
         if all_promoted {
             heap.finish_promoting(state, world, record);
+        } else {
+            let (complete, promoted) = heap.promote_all(state, world, record);
+            if !complete {
+                return Some(NO_HOLES);
+            }
+            state.last_full.old_lived += promoted;
         }
-        let complete = all_promoted || heap.promote_all(state, world, record);
-        if complete {
-            let found = heap.measure_blocks(state, lines);
-            lines.hold(world, evacuation::headroom(&found));
-        }
-        complete && !heap.is_fragmented(state, world)
+        let found = heap.measure_blocks(state, lines);
+        lines.hold(world, evacuation::headroom(&found));
+        let is_fragmented = heap.is_fragmented(state, world, lines, why == NO_ROOM);
+        is_fragmented.then_some(FRAGMENTED)
     }
 
     fn slides(&self) -> bool {
@@ -168,14 +172,16 @@ impl<F: SlotFormat> Scavenge<F> {
         copies > 0
     }
 
-    /// Behind marking: buffers for copies are given up. How many bytes were evacuated.
+    /// Behind marking: buffers for copies are given up, and what lives in the old space is summed up. How many bytes were
+    /// evacuated.
     fn finish_copying(&self, state: &mut State) -> usize {
-        let mut evacuated = 0;
+        let (mut evacuated, mut others) = (0, 0);
         for local in state.engine.worker_states() {
             local.evacuation = LocalBuffer::default();
             evacuated += core::mem::take(&mut local.evacuated);
-            local.promoted = 0;
+            others += core::mem::take(&mut local.lived) + core::mem::take(&mut local.promoted);
         }
+        state.last_full.old_lived = evacuated + others;
         self.note_old_top();
         evacuated
     }

@@ -102,7 +102,9 @@ impl<F: SlotFormat, W: Watch, const MOVES: bool> MarkingLines<'_, F, W, MOVES> {
                 header::store(object, header);
             }
             if self.is_old(object) {
-                self.lines.mark(object, model.size(header, object));
+                let bytes = model.size(header, object);
+                self.lines.mark(object, bytes);
+                local.lived += bytes;
             } else if object < self.old.0 {
                 self.marks.mark_granules(object, model.size(header, object));
             }
@@ -192,6 +194,7 @@ impl<F: SlotFormat, W: Watch, const MOVES: bool> MarkingLines<'_, F, W, MOVES> {
                 self.marks.mark(stays);
                 if self.is_old(stays) {
                     self.lines.mark(stays, bytes);
+                    local.lived += bytes;
                 }
                 local.objects += 1;
                 local.grey(Item::object(stays, self.heap.model.base));
