@@ -199,6 +199,11 @@ fn an_evacuation_takes_vacant_blocks_first_and_no_more_than_it_may() {
     assert_eq!(space.lines.vacant_bytes(), 2 * BLOCK_BYTES);
     assert_eq!(space.old.region.used(), 6 * BLOCK_BYTES);
     assert!((0..6).all(|number| !space.lines.is_candidate(block(number))));
+    // What one evacuation leaves of its blocks is not for the next marking.
+    space.lines.evacuate(&mut stopped(), region, 0, 5);
+    assert!(space.lines.take_for_copies(region).is_some());
+    space.lines.begin_marking(&mut stopped(), region);
+    assert_eq!(space.lines.take_for_copies(region), None);
 }
 
 #[test]

@@ -354,6 +354,61 @@ fn what_is_pinned_no_more_moves_again() {
     );
 }
 
+/// What keeps its place grows older by that: it is promoted as soon as it may move, if it survived often enough.
+#[test]
+fn what_stays_grows_older_as_what_is_copied_does() {
+    in_each_setup(
+        4 * MB,
+        |heap| {
+            heap.tenure(4)
+                .generations(Generations::Always)
+                .ignore_environment()
+        },
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let one = scope.allocate(node).unwrap();
+                let young = scope.pin(one).unwrap();
+                (0..4).for_each(|_| scope.collect(false));
+                scope.unpin(one).unwrap();
+                scope.collect(false);
+                let old = scope.pin(one).unwrap();
+                scope.unpin(one).unwrap();
+                assert_ne!(old, young);
+                // A survivor would be copied once more.
+                scope.collect(false);
+                assert_eq!(scope.pin(one), Ok(old));
+                scope.unpin(one).unwrap();
+            });
+        },
+    );
+}
+
+/// What stayed in one collection and dies before the next leaves nothing behind, whether it was pinned or words led to it.
+#[test]
+fn what_stayed_and_died_leaves_nothing() {
+    in_place_too(
+        4 * MB,
+        |heap| heap.generations(Generations::Always).ignore_environment(),
+        |heap| {
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                scope.nested(|scope| {
+                    let one = scope.allocate(node).unwrap();
+                    scope.pin(one).unwrap();
+                    scope.collect(false);
+                    assert!(heap.used() > 0);
+                });
+                // Where it lies in the old space it is old now, and dies with everything.
+                scope.collect(heap.totals().promoted_bytes > 0);
+                assert_eq!(heap.used(), 0);
+            });
+        },
+    );
+}
+
 #[test]
 fn what_cannot_be_pinned_is_refused() {
     let (heap, other) = (heap_of(MB), heap_of(MB));

@@ -106,6 +106,42 @@ fn words_keep_what_they_point_into_and_nothing_else() {
     );
 }
 
+/// What is left of a mutator's buffer is no object, whatever leads to it.
+#[test]
+fn words_into_what_is_between_objects_keep_nothing() {
+    in_place_too(
+        8 * MB,
+        |heap| heap.ignore_environment(),
+        |heap| {
+            let of = raw_type(heap);
+            let mut mutator = heap.attach().unwrap();
+            let words = Words::new(1);
+            words.register(&mut mutator);
+            for everything in [false, true] {
+                let node = raw_node(&mut mutator, of, 1);
+                words.set(0, node.add(40).word());
+                mutator.collect(everything);
+                assert_eq!(heap.used(), 0);
+            }
+            mutator.remove_words(words.start()).unwrap();
+        },
+    );
+}
+
+/// A thread outside of the gate may meet a collection that reads the table.
+#[test]
+#[should_panic(expected = "a range of words is unregistered")]
+fn words_are_not_removed_in_a_blocking_region() {
+    let heap = heap_of(MB);
+    let mut mutator = heap.attach().unwrap();
+    let words = Words::new(1);
+    words.register(&mut mutator);
+    // SAFETY: nothing is done in the region that needs the gate, but for what is refused.
+    unsafe { mutator.blocking_begin() };
+    let removed = mutator.remove_words(words.start());
+    assert!(removed.is_ok(), "it was not refused");
+}
+
 /// Objects grow old, and all but a few die: words to where the others were keep nothing. A word to an object keeps what that
 /// refers to, which moves.
 #[test]

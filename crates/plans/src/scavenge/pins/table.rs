@@ -265,6 +265,35 @@ mod tests {
         assert_eq!(kept(&pins), [at(0x1000)]);
     }
 
+    /// Lists that are made in a stopped world have room for all that is registered then, and none for all that ever was.
+    #[test]
+    fn lists_have_room_for_what_there_is() {
+        let pins = Pins::new();
+        let range = WordRange {
+            start: at(0x1000),
+            words: 1000,
+            lowest: Address::NULL,
+        };
+        let room = |least: [usize; 3], most: usize| {
+            pins.change(&mut stopped(), |table| {
+                let lists = [&table.candidates, &table.referents, &table.kept];
+                for (list, least) in lists.iter().zip(least) {
+                    let room = list.capacity();
+                    assert!((least..most).contains(&room), "{room} of {least}");
+                }
+            });
+        };
+        for _ in 0..100 {
+            pins.add_words(range).unwrap();
+            pins.remove_words(range.start).unwrap();
+        }
+        room([1000; 3], 5000);
+        (0..5000).for_each(|place| pins.pin(at(8 * (place + 1))).unwrap());
+        room([1000, 1000, 5000], 20_000);
+        pins.add_words(range).unwrap();
+        room([1000, 1000, 6000], 20_000);
+    }
+
     #[test]
     fn a_range_of_words_is_registered_once() {
         let pins = Pins::new();
