@@ -322,6 +322,66 @@ fn young_objects_that_an_evacuation_leaves_are_promoted_behind_the_sweep() {
     }
 }
 
+/// New objects that find no block for their copies stay where they are, beside others that were copied.
+#[test]
+fn new_objects_for_which_no_block_is_free_stay() {
+    const COUNT: usize = 2000;
+    const STEP: usize = 15;
+    let _turn = turn();
+    let by_lines = SETUPS
+        .iter()
+        .filter(|setup| setup.1 == OldPolicy::MarkRegion);
+    for (&setup, visit) in by_lines.flat_map(|setup| [1, 2, 3, 0].map(|visit| (setup, visit))) {
+        let heap = builder(setup)
+            .young(4 << 20)
+            .resize(false)
+            .nursery(NurseryPolicy::InPlace)
+            .build()
+            .unwrap();
+        let node = heap.structure(Structure {
+            references: 1,
+            bytes: 48,
+        });
+        let (node, slots) = (node.unwrap(), heap.reference_array().unwrap());
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            // The first time nothing moves, and it is known then how few live.
+            for round in 0..2 {
+                scope.nested(|scope| {
+                    let table = scope.allocate_references(slots, COUNT as u32).unwrap();
+                    for number in 0..COUNT * STEP {
+                        scope.nested(|scope| {
+                            let one = scope.allocate(node).unwrap();
+                            if number % STEP == 0 {
+                                scope.write_u64(one, 0, number as u64).unwrap();
+                                scope.set(one, 0, one).unwrap();
+                                scope.set(table, number / STEP, one).unwrap();
+                            }
+                        });
+                    }
+                    if round == 1 {
+                        faults::arm(FaultPoint::Evacuation, visit);
+                    }
+                    scope.collect(false);
+                    assert_eq!(faults::left(FaultPoint::Evacuation), 0, "visit {visit}");
+                    for everything in [false, true, false] {
+                        for number in 0..COUNT {
+                            scope.nested(|scope| {
+                                let one = scope.get(table, number);
+                                assert_eq!(scope.read_u64(one, 0), (number * STEP) as u64);
+                                let same = scope.get(one, 0);
+                                assert!(scope.same(one, same));
+                            });
+                        }
+                        scope.collect(everything);
+                    }
+                });
+            }
+        });
+        assert_eq!(mutator.totals().full_collections, 2);
+    }
+}
+
 #[test]
 fn a_helper_that_does_not_start_is_done_without() {
     let _turn = turn();

@@ -17,6 +17,8 @@ use gleaner::{
 
 #[path = "harness/asleep.rs"]
 mod asleep;
+#[path = "fork/lines.rs"]
+mod lines;
 use asleep::wait_until_asleep;
 
 unsafe extern "C" {
@@ -791,53 +793,4 @@ fn a_child_in_which_something_is_pinned_goes_on_with_free_lines() {
             }
         });
     });
-}
-
-/// In a child of a heap by lines nothing is slid together because free lines are few: its pages are shared.
-#[test]
-fn a_child_with_few_free_lines_slides_nothing() {
-    const COUNT: usize = 64_000;
-    let _alone = alone();
-    let options = "old=mark-region,refs=wide,heap-limit=6m";
-    for nursery in ["copy", "in-place"] {
-        let options = format!("{options},nursery={nursery}");
-        let heap = builder().options(&options).unwrap().build().unwrap();
-        let shape = Structure {
-            references: 2,
-            bytes: 40,
-        };
-        let node = heap.structure(shape).unwrap();
-        let slots = heap.reference_array().unwrap();
-        heap.attach().unwrap().scope(|scope| {
-            let table = scope.allocate_references(slots, COUNT as u32).unwrap();
-            for number in 0..COUNT {
-                scope.nested(|scope| {
-                    let one = scope.allocate(node).unwrap();
-                    scope.set(table, number, one).unwrap();
-                });
-            }
-            scope.collect(true);
-            // A node in each pair of lines takes both.
-            let null = scope.null();
-            for number in (0..COUNT).filter(|number| number % 4 != 3) {
-                scope.set(table, number, null).unwrap();
-            }
-            let places = |scope: &mut Scope<'_>| {
-                let place = |number: usize| {
-                    scope.nested(|scope| {
-                        let one = scope.get(table, number);
-                        scope.get_raw(one).as_object().unwrap()
-                    })
-                };
-                (3..COUNT).step_by(4).map(place).collect::<Vec<_>>()
-            };
-            let before = places(scope);
-            in_child(&options, || {
-                (0..3).for_each(|_| scope.collect(true));
-                assert_eq!(places(scope), before, "{options}");
-            });
-            (0..3).for_each(|_| scope.collect(true));
-            assert_ne!(places(scope), before, "{options}");
-        });
-    }
 }

@@ -118,26 +118,21 @@ fn collections(builder: Builder, steps: usize) -> [u64; 4] {
     ]
 }
 
+/// With sliding alone this takes as many collections of everything as there is room for garbage: some twenty.
 #[test]
 fn holes_do_not_starve_the_young_generation() {
     const STEPS: usize = 500_000;
     for references in FORMATS {
-        let limit = limit_of(references, 10);
-        let sliding =
-            builder(references, limit, NurseryPolicy::Copying).old(OldPolicy::MarkCompact);
-        let [scavenges, full, ..] = collections(sliding, STEPS);
-        let least = scavenges + full;
         for nursery in [NurseryPolicy::Copying, NurseryPolicy::InPlace] {
+            let limit = limit_of(references, 10);
             let found = collections(builder(references, limit, nursery), STEPS);
-            let [scavenges, full, slid, tried] = found;
-            std::eprintln!("{nursery:?} {found:?} of {least}");
+            let [_, full, slid, tried] = found;
+            assert!((5..60).contains(&full), "{nursery:?} {found:?}");
+            // Most slide, and half of them at least without another try.
             assert!(
-                scavenges + full < 4 * least,
-                "{nursery:?} {found:?} {least}"
+                2 * slid > full && 2 * tried <= full,
+                "{nursery:?} {found:?}"
             );
-            // Most slide without another try.
-            assert!(slid > 0 && tried < full, "{nursery:?} {found:?}");
-            assert!(full < 60, "{nursery:?} {found:?}");
         }
     }
 }

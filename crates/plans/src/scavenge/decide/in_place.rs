@@ -65,6 +65,39 @@ const POOR: u32 = 2;
 /// With a smaller share of the time collections come more often than they need to.
 const SHORT: usize = 5;
 
+/// What is known before new objects are collected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct New {
+    /// Blocks in which nothing is old.
+    pub blocks: usize,
+    /// What lived of the new objects of the collection before, in thousandths.
+    pub survival: usize,
+    /// Blocks that are free as a whole, as far as the limit goes.
+    pub free: usize,
+    /// Threads that copy: each of them begins a block.
+    pub workers: usize,
+    /// Whether all that can move does, to test that: under `stress`.
+    pub always: bool,
+}
+
+/// Where more than as many thousandths live, each line would soon be in use anyway: what lives stays.
+const MOST_MOVED: usize = 250;
+/// Copies take one free block in so many at most: the others are for new objects, should more live than before.
+const SHARE: usize = 2;
+
+/// Into how many blocks new objects are copied that live in blocks without anything old; 0 if they stay. As many are expected
+/// to live as lived before and half as much again. What finds no room stays.
+pub fn copies(found: &New) -> usize {
+    let pays = found.survival <= MOST_MOVED;
+    if found.blocks == 0 || !(pays || found.always) {
+        return 0;
+    }
+    let expected = (found.blocks * found.survival * 3).div_ceil(2 * 1000);
+    let copies = (expected + found.workers).min(found.free / SHARE);
+    let frees = copies < found.blocks;
+    if frees || found.always { copies } else { 0 }
+}
+
 /// Decides when the next collection comes, and whether it is of everything.
 pub fn decide(found: &Measurements) -> Decision {
     let young = wanted(found);
@@ -229,6 +262,43 @@ mod tests {
         );
         let decision = of(|found| (found.was_full, found.poor, found.allocated) = (true, 5, 0));
         assert_eq!(decision.poor, 0);
+    }
+
+    #[test]
+    fn new_objects_are_copied_where_few_of_them_live() {
+        let new = |blocks, survival, free| New {
+            blocks,
+            survival,
+            free,
+            workers: 2,
+            always: false,
+        };
+        // A tenth of 100 blocks, half as much again, and one for each worker.
+        assert_eq!(copies(&new(100, 100, 1000)), 17);
+        assert_eq!(copies(&new(100, 250, 1000)), 38 + 2);
+        assert_eq!(copies(&new(100, 251, 1000)), 0, "too many");
+        assert_eq!(copies(&new(100, 0, 1000)), 2);
+        assert_eq!(copies(&new(0, 0, 1000)), 0);
+    }
+
+    #[test]
+    fn copies_of_new_objects_leave_half_of_what_is_free_and_free_more_than_they_take() {
+        let mut new = New {
+            blocks: 100,
+            survival: 100,
+            free: 20,
+            workers: 2,
+            always: false,
+        };
+        assert_eq!(copies(&new), 10);
+        new.free = 1;
+        assert_eq!(copies(&new), 0);
+        (new.free, new.blocks, new.survival) = (1000, 3, 1);
+        assert_eq!(copies(&new), 0, "three blocks for three");
+        new.blocks = 4;
+        assert_eq!(copies(&new), 3);
+        (new.always, new.survival) = (true, 1000);
+        assert_eq!(copies(&new), 8, "more than there are");
     }
 
     #[test]

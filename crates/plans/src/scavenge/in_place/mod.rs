@@ -3,8 +3,10 @@
 //!
 //! What is old is said by a mark, not by an address: the start bit of an object in the table of objects. A new object of the
 //! old space has none. A collection of new objects (`trace`) begins at roots and dirty cards, sets the start bit of each new
-//! object that it reaches, and marks its lines. It then sweeps the blocks that had an owner (`collect`). Nothing is copied,
-//! so there is nothing for which room could lack. All that was reached is old from then on, so no card is dirty afterwards,
+//! object that it reaches, and marks its lines. It then sweeps the blocks that had an owner (`collect`). As a rule nothing is
+//! copied. But where few objects live of each block that was free as a whole, they are copied together, as far as blocks are
+//! free, or each of them would keep two lines from others; what finds no room stays, so no collection fails for lack of it.
+//! All that was reached is old from then on, so no card is dirty afterwards,
 //! and old objects on clean cards are not looked at. A collection of everything is that of `old=mark-region`, which may
 //! evacuate, or slides. When there is one, [`decide::in_place`](crate::scavenge::decide::in_place) says, and whether it slides,
 //! [`decide::sliding`](crate::scavenge::decide::sliding).

@@ -101,6 +101,7 @@ impl<F: SlotFormat> Scavenge<F> {
         state.growth = Growth {
             filled,
             poor: decision.poor,
+            survival: state.growth.survival,
             ..Growth::NEW
         };
         let most = decision.most.max(BLOCK_BYTES);

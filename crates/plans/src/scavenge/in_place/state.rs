@@ -78,6 +78,8 @@ pub(in crate::scavenge) struct Growth {
     pub(super) filled: usize,
     /// How many collections of new objects in a row gave little back.
     pub(super) poor: u32,
+    /// What lived of the new objects that the last collection of them found, in thousandths of what was handed out for them.
+    pub(super) survival: usize,
     /// Bytes of the object that a mutator waits to allocate; 0 if none does.
     pub(in crate::scavenge) asked: usize,
     /// Bytes that it waits for outside of the young generation.
@@ -89,9 +91,17 @@ impl Growth {
     pub(in crate::scavenge) const NEW: Growth = Growth {
         filled: 0,
         poor: 0,
+        survival: 1000,
         asked: 0,
         needed: 0,
     };
+
+    /// Of `taken` bytes that were handed out `lived` hold something that a collection of new objects has reached.
+    pub(super) fn note_survival(&mut self, lived: usize, taken: usize) {
+        if let Some(survival) = lived.saturating_mul(1000).checked_div(taken) {
+            self.survival = survival.min(1000);
+        }
+    }
 }
 
 #[cfg(all(test, not(loom)))]

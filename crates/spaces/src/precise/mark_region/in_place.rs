@@ -3,11 +3,13 @@
 //! A mutator takes a block with holes, or a free one, and fills its holes one after the other; a piece is a hole or part of
 //! one. The lines of a piece are those of new objects until the next collection, so that these are found without start
 //! bits: a piece is walked from its first byte. A collection of new objects marks the lines of those that live, and sweeps
-//! the blocks alone that had an owner: in all others nothing has changed.
+//! the blocks alone that had an owner: in all others nothing has changed. Blocks in which nothing is old may be chosen
+//! before: what lives there is copied to whole free blocks.
 //!
 //! # Invariants
 //! - A block that an owner had since the last sweep is in state `New` until the next one. So is each block with a piece.
 //! - Pieces are whole lines, and each lies in one block.
+//! - Blocks that were chosen are candidates while new objects are marked, and `New` before and behind that.
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::sync::Ordering;
@@ -133,6 +135,13 @@ impl MarkRegion {
         self.lines.are_new(low, high)
     }
 
+    /// Whether an object of the space is newer than the last collection, or lies in a line that was handed out since.
+    #[inline]
+    pub fn is_new(&self, object: Address) -> bool {
+        let line = object.align_down(LINE_BYTES);
+        self.lines.are_new(line, line.add(LINE_BYTES))
+    }
+
     /// Calls `each` with the bounds of every piece that was handed out since the last collection, in ascending order.
     pub fn for_each_piece(&self, region: &BumpRegion, mut each: impl FnMut(Address, Address)) {
         for number in 0..region.used().div_ceil(BLOCK_BYTES) {
@@ -150,6 +159,54 @@ impl MarkRegion {
     /// Before new objects are marked: what is swept next is not counted yet.
     pub fn begin_marking_new(&self, _: &mut WorldStopped<'_>) {
         self.swept_free.store(0, Ordering::Relaxed);
+    }
+
+    /// Before new objects are marked: those of blocks in which nothing older lies are evacuated. How many blocks that are.
+    pub fn choose_new(&self, _: &mut WorldStopped<'_>, region: &BumpRegion) -> usize {
+        let mut chosen = 0;
+        for number in 0..region.used() / BLOCK_BYTES {
+            let (low, high) = (self.blocks.start(number), self.blocks.start(number + 1));
+            if self.blocks.get(number) == State::New && !self.lines.have_older(low, high) {
+                self.blocks.set(number, State::Candidate);
+                chosen += 1;
+            }
+        }
+        chosen
+    }
+
+    /// What lives in the blocks that were chosen is copied into up to `copies` others.
+    pub fn evacuate_new(&self, _: &mut WorldStopped<'_>, copies: usize) {
+        self.copies.store(copies, Ordering::Relaxed);
+    }
+
+    /// The block of a new object that keeps its place is not evacuated.
+    pub fn spare_new(&self, _: &mut WorldStopped<'_>, object: Address) {
+        if self.is_candidate(object) {
+            self.blocks.set(self.blocks.number(object), State::New);
+        }
+    }
+
+    /// A whole free block for copies of new objects, with its bytes, if any may be taken. What is left of the one at the top is
+    /// passed by, and swept with the others: old objects may reach into its first cards.
+    pub fn take_for_copies_of_new(&self, region: &BumpRegion) -> Option<(Address, usize)> {
+        let (ok, relaxed) = (Ordering::Relaxed, Ordering::Relaxed);
+        let one_less = |left: usize| left.checked_sub(1);
+        self.copies.fetch_update(ok, relaxed, one_less).ok()?;
+        loop {
+            let block = self.take_new(region, self.most())?;
+            if block.1 == BLOCK_BYTES {
+                return Some(block);
+            }
+        }
+    }
+
+    /// Behind the marking: blocks that were chosen are swept as others with new objects.
+    pub fn end_evacuation_of_new(&self, _: &mut WorldStopped<'_>, region: &BumpRegion) {
+        for number in 0..region.used() / BLOCK_BYTES {
+            if self.blocks.get(number) == State::Candidate {
+                self.blocks.set(number, State::New);
+            }
+        }
     }
 
     /// Sweeps a strip of blocks after new objects were marked. Each strip is swept once, by any worker.
@@ -265,6 +322,66 @@ mod tests {
         assert!(space.has_hole(&mut stopped(), &holes, free));
         assert!(!space.has_hole(&mut stopped(), &holes, free + 8));
         assert_eq!(space.holes(), 3 * free);
+    }
+
+    #[test]
+    fn new_objects_leave_blocks_without_anything_old_for_whole_free_ones() {
+        let (lines, space) = space();
+        let (region, mut world) = (&space.region, stopped());
+        let block = |number: usize| BASE.add(number * BLOCK_BYTES);
+        // Something is old in block 0, which has new objects, too, as the others.
+        let holes = NewHoles(&lines);
+        let (start, bytes) = holes.take_fresh(region).unwrap();
+        lines.hand_out(start, bytes);
+        lines.mark_new(start, 8);
+        sweep(&lines, &space);
+        let mut rest = (Address::NULL, Address::NULL);
+        let hole = space.take_hole(&holes, &mut rest, (8, true), false);
+        let (start, bytes) = hole.unwrap();
+        lines.hand_out(start, bytes);
+        for number in 1..3 {
+            let (start, bytes) = lines.take_new(region, BLOCKS * BLOCK_BYTES).unwrap();
+            assert_eq!(start, block(number));
+            lines.hand_out(start, bytes);
+        }
+        assert!(!lines.is_new(block(0)) && lines.is_new(start) && lines.is_new(block(2)));
+        assert_eq!(lines.choose_new(&mut world, region), 2);
+        let chosen = [0, 1, 2].map(|number| lines.is_candidate(block(number).add(40)));
+        assert_eq!(chosen, [false, true, true]);
+        lines.spare_new(&mut world, block(2).add(8));
+        lines.spare_new(&mut world, block(0));
+        assert!(lines.is_candidate(block(1)) && !lines.is_candidate(block(2)));
+        lines.evacuate_new(&mut world, 2);
+        let copies = lines.take_for_copies_of_new(region);
+        assert_eq!(copies, Some((block(3), BLOCK_BYTES)));
+        assert_eq!(lines.take_for_copies_of_new(region), None, "it is full");
+        lines.mark(block(3), 64);
+        lines.mark_new(block(2), 64);
+        lines.end_evacuation_of_new(&mut world, region);
+        lines.begin_marking_new(&mut world);
+        sweep(&lines, &space);
+        assert_eq!(lines.vacant_bytes(), BLOCK_BYTES);
+        assert_eq!(
+            space.holes(),
+            3 * (BLOCK_BYTES - 2 * LINE_BYTES),
+            "copies leave holes as others do"
+        );
+    }
+
+    #[test]
+    fn copies_of_new_objects_pass_by_the_rest_of_a_block() {
+        let (lines, space) = space();
+        let (region, mut world) = (&space.region, stopped());
+        region.take(8, 1000).unwrap();
+        lines.fill(&mut world, region);
+        lines.evacuate_new(&mut world, 1);
+        let copies = lines.take_for_copies_of_new(region);
+        assert_eq!(copies, Some((BASE.add(BLOCK_BYTES), BLOCK_BYTES)));
+        assert_eq!(lines.take_for_copies_of_new(region), None, "one was to be");
+        lines.mark(BASE.add(BLOCK_BYTES), 8);
+        sweep(&lines, &space);
+        // What was passed by is a hole, behind eight lines and the one that may be reached into.
+        assert_eq!(space.holes(), 2 * BLOCK_BYTES - (9 + 2) * LINE_BYTES);
     }
 
     #[test]

@@ -114,6 +114,12 @@ impl Lines {
         lines.all(|line| self.marks.get(line).load(Ordering::Relaxed) >= NEW)
     }
 
+    /// Whether something in `low..high`, whole lines, may be older than the last collection.
+    pub fn have_older(&self, low: Address, high: Address) -> bool {
+        let mut lines = self.marks.index(low)..self.marks.index(high);
+        lines.any(|line| self.marks.get(line).load(Ordering::Relaxed) == MARKED)
+    }
+
     /// The first piece in `from..end`, whole lines, that was handed out since the last collection; with its bytes.
     pub fn next_piece(&self, from: Address, end: Address) -> Option<(Address, usize)> {
         let value = |line: usize| self.marks.get(line).load(Ordering::Relaxed);

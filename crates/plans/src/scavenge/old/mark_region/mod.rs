@@ -187,7 +187,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// What stayed where it was to be copied was forwarded to itself, and is normal from now on. The bits say what lives.
-    fn end_forwarding(&self, lines: &Lines) {
+    pub(in crate::scavenge) fn end_forwarding(&self, lines: &Lines) {
         let bits = self.bits();
         let end = |low: Address, high: Address| {
             let words = bits.word_of(low)..bits.word_of(high);
