@@ -13,8 +13,14 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 /// Bytes of an entry.
 const ENTRY: usize = 24;
-/// The flags of libraries for 64-bit x86.
-const X86_64: u32 = 0x0303;
+/// The flags of libraries for the processor that this command is for: the kind of processor in the upper byte, and 3 for those of
+/// the C library's second version and later.
+fn own_flags() -> u32 {
+    match std::env::consts::ARCH {
+        "aarch64" => 0x0a03,
+        _ => 0x0303,
+    }
+}
 
 /// Names of libraries with their files. The strings are compared where they lie: a few names are looked up among
 /// hundreds.
@@ -42,8 +48,9 @@ fn find(data: &[u8], name: &str) -> Option<PathBuf> {
     let data = &data[start..];
     let count = word(data, MAGIC.len())? as usize;
     let entries = data.get(HEADER..)?.chunks_exact(ENTRY).take(count);
+    let own = Some(own_flags());
     let path = entries
-        .filter(|entry| word(entry, 0) == Some(X86_64))
+        .filter(|entry| word(entry, 0) == own)
         .find(|entry| is_string(data, word(entry, 4), name.as_bytes()))
         .and_then(|entry| word(entry, 8))?;
     let tail = data.get(path as usize..)?;
@@ -84,7 +91,7 @@ mod tests {
         let mut strings = Vec::new();
         for (name, path) in entries {
             let at = (HEADER + entries.len() * ENTRY + strings.len()) as u32;
-            for word in [X86_64, at, at + name.len() as u32 + 1, 0, 0, 0] {
+            for word in [own_flags(), at, at + name.len() as u32 + 1, 0, 0, 0] {
                 header.extend(word.to_ne_bytes());
             }
             strings.extend(format!("{name}\0{path}\0").bytes());
