@@ -50,6 +50,13 @@ pub(crate) enum Command {
     Place(PlaceArgs),
     #[cfg(feature = "wasm")]
     Run(RunArgs),
+    /// That it is left out of this build is to be said, whatever its arguments are.
+    #[cfg(not(feature = "wasm"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Run {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _program: Vec<OsString>,
+    },
     #[command(hide = true)]
     PlaceGuard(GuardArgs),
 }

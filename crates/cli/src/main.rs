@@ -73,6 +73,11 @@ fn main() -> std::process::ExitCode {
         Command::Place(args) => place::run(args),
         #[cfg(feature = "wasm")]
         Command::Run(args) => run::run(args),
+        #[cfg(not(feature = "wasm"))]
+        Command::Run { .. } => Err(Failure::refused(
+            "run: this build has no engine for WebAssembly; on x86-64, build it with \
+             'cargo build --release -p gleaner-cli --features wasm'",
+        )),
         Command::PlaceGuard(args) => place::run_guard(args),
     };
     result.unwrap_or_else(Failure::report)

@@ -31,6 +31,18 @@ fn without_arguments_it_says_in_ten_lines_what_it_can_do() {
     }
 }
 
+/// Whatever words follow, the user learns how to build the command with the engine. The tests of `run` build it so, and these do not.
+#[test]
+fn a_build_without_the_engine_for_webassembly_names_the_feature() {
+    for words in [
+        &["run"][..],
+        &["run", "--stats", "app.wasm", "x"],
+        &["run", "--help"],
+    ] {
+        assert_fails(&run(words), 125, "--features wasm");
+    }
+}
+
 #[test]
 fn the_docs_page_is_current() {
     let page = assert_succeeds(&run(&["options", "--markdown"]));

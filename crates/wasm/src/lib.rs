@@ -20,6 +20,11 @@
 //! assert!(matches!(sum[..], [Value::I32(42)]));
 //! ```
 
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "gleaner-wasm makes code for x86-64 only: elsewhere, build the command without its feature `wasm`"
+);
+
 mod builtin;
 mod check;
 mod code;
