@@ -96,7 +96,8 @@ fn look_at_program(
         Ok(found) => found,
         Err(failure) => return findings.push(Finding::failed("program", failure)),
     };
-    if let Some(Err(failure)) = library.map(|library| launch::check_machine(&program, library)) {
+    if let Some(Err(failure)) = library.map(|library| launch::check_fits(&program, library, loader))
+    {
         return findings.push(Finding::failed("program", failure));
     }
     let text = match program.file == path {

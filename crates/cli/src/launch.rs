@@ -18,6 +18,9 @@ use crate::uses::{self, Use};
 /// The loader's list of libraries to load first.
 pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 
+/// The name of the C library.
+const C_LIBRARY: &str = "libc.so.6";
+
 /// The options of AddressSanitizer's runtime.
 const ASAN: &str = "ASAN_OPTIONS";
 
@@ -38,7 +41,7 @@ impl Launch {
         let program = inspect::inspect(&path)?;
         let loader = Loader::new();
         let library = library::find(&loader)?;
-        check_machine(&program, &library)?;
+        check_fits(&program, &library, &loader)?;
         if !any {
             check_uses_libgc(&path, &program, &loader)?;
         }
@@ -90,18 +93,38 @@ impl Launch {
     }
 }
 
-/// Refuses a library for another processor.
-pub(crate) fn check_machine(program: &Program, library: &Library) -> Result<(), Failure> {
-    if program.elf.machine == library.machine {
-        return Ok(());
+/// Refuses a program for another processor than the library, and one with a C library that is too old for it. The loader would
+/// pass over the library in the first case, and end the program in the second.
+pub(crate) fn check_fits(
+    program: &Program,
+    library: &Library,
+    loader: &Loader,
+) -> Result<(), Failure> {
+    if program.elf.machine != library.machine {
+        return Err(Failure::refused(format_args!(
+            "{} is for another processor (ELF machine {}) than {} (ELF machine {})",
+            program.file.display(),
+            program.elf.machine,
+            library.path.display(),
+            library.machine
+        )));
     }
-    Err(Failure::refused(format_args!(
-        "{} is for another processor (ELF machine {}) than {} (ELF machine {})",
-        program.file.display(),
-        program.elf.machine,
-        library.path.display(),
-        library.machine
-    )))
+    let Some(version) = &library.c_version else {
+        return Ok(());
+    };
+    let walk = loader.walk(&program.file, program.elf.clone(), Some(C_LIBRARY));
+    let c_library = walk.wanted.filter(|_| walk.found);
+    match c_library.and_then(|path| Some((contents::read(&path).ok()?, path))) {
+        Some((data, path)) if !contents::has(&data, format!("{version}\0").as_bytes()) => {
+            Err(Failure::refused(format_args!(
+                "{} gets the C library {}, which is too old: {} needs {version}",
+                program.file.display(),
+                path.display(),
+                library.path.display()
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a program that would not notice the library.

@@ -16,6 +16,9 @@ use crate::options;
 /// The name that programs are linked against.
 pub(crate) const SONAME: &str = "libgc.so.1";
 
+/// What the names of the C library's versions begin with; numbers with full stops between them follow.
+const C_VERSION: &[u8] = b"GLIBC_";
+
 /// The environment variable that names another file.
 const VARIABLE: &str = "GLEANER_LIBGC";
 
@@ -28,6 +31,8 @@ pub(crate) struct Library {
     pub(crate) path: PathBuf,
     /// The processor it is for.
     pub(crate) machine: u16,
+    /// The newest version of the C library that it names, such as `GLIBC_2.34`.
+    pub(crate) c_version: Option<String>,
 }
 
 /// Finds and checks the library.
@@ -88,7 +93,27 @@ fn check(path: &Path, source: &str, loader: &Loader) -> Result<Library, Failure>
             &"it is another libgc than Gleaner's: it knows nothing of GLEANER_OPTIONS",
         ));
     }
-    Ok(Library { path, machine })
+    let c_version = newest_c_version(&data);
+    Ok(Library {
+        path,
+        machine,
+        c_version,
+    })
+}
+
+/// The newest version of the C library whose name stands in a file. A file names those of the symbols that it asks for.
+fn newest_c_version(data: &[u8]) -> Option<String> {
+    let numbers = |at: usize| {
+        let name = data[at + C_VERSION.len()..]
+            .split(|&byte| byte == 0)
+            .next()?;
+        let name = std::str::from_utf8(name).ok()?;
+        let numbers: Result<Vec<u32>, _> = name.split('.').map(str::parse).collect();
+        Some((numbers.ok()?, name))
+    };
+    let found = memchr::memmem::find_iter(data, C_VERSION).filter_map(numbers);
+    let (_, name) = found.max()?;
+    Some(format!("{}{name}", String::from_utf8_lossy(C_VERSION)))
 }
 
 fn check_contents(path: &Path, elf: Elf, loader: &Loader) -> Result<(), String> {
@@ -114,6 +139,16 @@ fn check_contents(path: &Path, elf: Elf, loader: &Loader) -> Result<(), String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_version_is_that_of_the_greatest_number() {
+        let newest = |text: &str| newest_c_version(text.as_bytes());
+        let names = "\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.9\0GLIBC_PRIVATE\0";
+        assert_eq!(newest(names).as_deref(), Some("GLIBC_2.34"));
+        assert_eq!(newest("GLIBC_2.2.5\0").as_deref(), Some("GLIBC_2.2.5"));
+        assert_eq!(newest("GLIBC_2.\0").as_deref(), None);
+        assert_eq!(newest("GLIBCXX_3.4\0").as_deref(), None);
+    }
 
     fn nowhere() -> io::Result<PathBuf> {
         Err(io::Error::other("no /proc/self/exe"))

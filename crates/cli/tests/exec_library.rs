@@ -47,6 +47,34 @@ fn a_library_that_cannot_be_loaded_is_refused() {
     refused(&blank, "LD_PRELOAD cannot name a path with a blank");
 }
 
+/// A program may bring its own C library, as Nix's and Guix's do: the loader would end it with a line for each symbol.
+#[test]
+fn a_program_whose_c_library_is_too_old_is_refused() {
+    let directory = replaceable();
+    let flags = ["-shared", "-fPIC", "-nostdlib", "-Wl,-soname,libc.so.6"];
+    directory.compile("old/libc.so.6", "int old;", &flags);
+    let path = "-Wl,-rpath,$ORIGIN/stock:$ORIGIN/old";
+    let program = directory.compile("late", WHICH, &["stock/libgc.so.1", path]);
+    let source = "extern int puts(const char *);\n\
+                  int GC_which(void) { return puts(\"GLEANER_OPTIONS\"); }";
+    let flags = ["-shared", "-fPIC", "-Wl,-soname,libgc.so.1"];
+    let library = directory.compile("ours/versioned.so", source, &flags);
+    for command in ["exec", "doctor"] {
+        let output = gleaner()
+            .env("GLEANER_LIBGC", &library)
+            .args([command, "--"])
+            .arg(&program)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(125));
+        let said = stdout(&output) + &stderr(&output);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["old/libc.so.6, which is too old", "needs GLIBC_2."] {
+            assert!(said.contains(part), "no '{part}' in {said}");
+        }
+    }
+}
+
 #[test]
 fn a_library_that_needs_a_missing_one_is_refused() {
     let directory = replaceable();
