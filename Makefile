@@ -91,8 +91,8 @@ test-long: packages-test
 
 # --- building ----------------------------------------------------------------
 
-.PHONY: build packages-build packages-demo packages-test packages-qemu packages-rivals packages-distros packages-arm64
-packages-build packages-demo packages-test packages-qemu packages-rivals packages-distros packages-arm64: packages-%:
+.PHONY: build packages-build packages-demo packages-test packages-qemu packages-rivals packages-distros packages-arm64 packages-release
+packages-build packages-demo packages-test packages-qemu packages-rivals packages-distros packages-arm64 packages-release: packages-%:
 	scripts/install-packages.sh $*
 
 # Steps that run beside each other build nothing: their runner has.
@@ -146,7 +146,7 @@ uninstall:
 		if [ -d "$$directory" ]; then rmdir --ignore-fail-on-non-empty "$$directory"; fi; \
 	done <<< "$$made"$$'\n'"$(INSTALLED)/lib/gleaner"
 
-# The package for Debian 12 (docs/install.md).
+# The package for Debian (docs/install.md).
 deb: build
 	scripts/install-packages.sh deb
 	scripts/package-debian.sh
@@ -160,8 +160,7 @@ CYCLONEDX := $(RELEASE_TOOLS)/bin/cargo-cyclonedx
 $(CYCLONEDX):
 	$(INSTALL_TOOL) cargo-cyclonedx@0.5.9
 
-release: packages-build | $(CYCLONEDX)
-	scripts/install-packages.sh deb
+release: packages-release | $(CYCLONEDX)
 	scripts/release.sh $(CYCLONEDX)
 
 clean:

@@ -5,6 +5,7 @@
 #   scripts/install-packages.sh demo    ... and run the demo
 #   scripts/install-packages.sh lab     ... and measure in the lab
 #   scripts/install-packages.sh deb     ... and make the Debian package
+#   scripts/install-packages.sh release ... and what is released, also for 64-bit Arm
 #   scripts/install-packages.sh test    ... and run every test
 #   scripts/install-packages.sh debian  ... and those of tests/debian that are large
 #   scripts/install-packages.sh distros make the systems of tests/distros
@@ -29,8 +30,8 @@ if [ "${1:-}" = --dry-run ]; then dry_run=true; shift; fi
 task=${1:-}
 [ $# -le 1 ] || die "one task, please: $*"
 case $task in
-build | demo | lab | deb | test | debian | distros | arm64 | qemu | rivals) ;;
-*) die "usage: $0 [--dry-run] build|demo|lab|deb|test|debian|distros|arm64|qemu|rivals" ;;
+build | demo | lab | deb | release | test | debian | distros | arm64 | qemu | rivals) ;;
+*) die "usage: $0 [--dry-run] build|demo|lab|deb|release|test|debian|distros|arm64|qemu|rivals" ;;
 esac
 
 missing=()
@@ -55,12 +56,12 @@ need make "runs the targets" has make
 need binutils "nm lists symbols" has nm
 need libgc1 "stock libgc, to compare with" has_library libgc.so.1
 need libgc-dev "libgc's public headers" test -e /usr/include/gc/gc.h
-if [ "$task" = deb ] || [ "$task" = test ]; then
+if [ "$task" = deb ] || [ "$task" = release ] || [ "$task" = test ]; then
     need dpkg-dev "finds what the Debian package depends on" has dpkg-shlibdeps
     need python3 "collects the texts of licences" has python3
     need xz-utils "packs what is released" has xz
 fi
-if [ "$task" != build ] && [ "$task" != deb ] && [ "$task" != qemu ] && [ "$task" != rivals ] && [ "$task" != distros ] && [ "$task" != arm64 ]; then
+if [ "$task" != build ] && [ "$task" != deb ] && [ "$task" != release ] && [ "$task" != qemu ] && [ "$task" != rivals ] && [ "$task" != distros ] && [ "$task" != arm64 ]; then
     need guile-3.0 "runs the Scheme programs" has guile
 fi
 if [ "$task" = lab ] || [ "$task" = test ] || [ "$task" = debian ]; then
@@ -71,10 +72,12 @@ fi
 if [ "$task" = distros ]; then
     need debootstrap "makes other Debians" has debootstrap
 fi
-if [ "$task" = arm64 ]; then
+if [ "$task" = arm64 ] || [ "$task" = release ]; then
     need gcc-aarch64-linux-gnu "links for 64-bit Arm" has aarch64-linux-gnu-gcc
-    need g++-aarch64-linux-gnu "tests that throw through callbacks" has aarch64-linux-gnu-g++
     need libc6-dev-arm64-cross "the C library of the cross compiler" test -e /usr/aarch64-linux-gnu/lib/libc.so.6
+fi
+if [ "$task" = arm64 ]; then
+    need g++-aarch64-linux-gnu "tests that throw through callbacks" has aarch64-linux-gnu-g++
     need qemu-user "runs programs for 64-bit Arm" has qemu-aarch64
     need bc "adds up results" has bc
 fi

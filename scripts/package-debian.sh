@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Make the Debian package from what is built.
 #
-#   scripts/package-debian.sh [--out DIR]   writes DIR/gleaner_VERSION_amd64.deb;
-#                                           DIR is target/debian unless given
+#   scripts/package-debian.sh [--out DIR] [--architecture amd64|arm64]
+#
+# writes DIR/gleaner_VERSION_ARCHITECTURE.deb. DIR is target/debian unless given, and the architecture this machine's. For another
+# one, what `make install` takes has to be built for it, and the cross compiler's binutils strip it.
 #
 # It needs no root and no network, and the same build of the same commit gives
 # the same bytes. What is installed is what `make install PREFIX=/usr` installs,
@@ -19,17 +21,26 @@ die() { echo "package-debian: $*" >&2; exit 1; }
 has() { command -v "$1" >/dev/null 2>&1; }
 
 out=target/debian
-if [ "${1:-}" = --out ]; then
-    [ $# -ge 2 ] || die "--out: a directory is wanted, such as --out target/debian"
-    out=$2
+machine=$(dpkg --print-architecture)
+architecture=$machine
+while [ $# -gt 0 ]; do
+    case $1 in
+    --out) [ $# -ge 2 ] || die "--out: a directory is wanted, such as --out target/debian"; out=$2 ;;
+    --architecture) [ $# -ge 2 ] || die "--architecture: amd64 or arm64 is wanted"; architecture=$2 ;;
+    *) die "'$1' is unknown; usage: $0 [--out DIR] [--architecture amd64|arm64]" ;;
+    esac
     shift 2
-fi
-[ $# -eq 0 ] || die "'$1' is unknown; usage: $0 [--out DIR]"
-for tool in dpkg-deb:dpkg dpkg-shlibdeps:dpkg-dev strip:binutils gzip:gzip python3:python3; do
+done
+case $architecture in
+amd64) triplet=x86_64-linux-gnu ;;
+arm64) triplet=aarch64-linux-gnu ;;
+*) die "the architecture is $architecture: Gleaner runs on amd64 and arm64" ;;
+esac
+strip=strip
+[ "$architecture" = "$machine" ] || strip=$triplet-strip
+for tool in dpkg-deb:dpkg dpkg-shlibdeps:dpkg-dev $strip:binutils readelf:binutils gzip:gzip python3:python3; do
     has "${tool%%:*}" || die "${tool%%:*} is missing: install Debian's package ${tool##*:}"
 done
-architecture=$(dpkg --print-architecture)
-[ "$architecture" = amd64 ] || die "this machine is of architecture $architecture: Gleaner runs on amd64"
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 maintainer=${DEB_MAINTAINER:-The Gleaner authors <gleaner@localhost>}
@@ -66,13 +77,15 @@ mkdir -p "$root/usr/share/zsh/vendor-completions"
 mv "$root"/usr/share/zsh/site-functions/* "$root/usr/share/zsh/vendor-completions"
 rmdir "$root/usr/share/zsh/site-functions"
 
-install -D -m 755 $own/gleaner-libgc-divert "$root/usr/sbin/gleaner-libgc-divert"
+mkdir -p "$root/usr/sbin"
+fill $own/gleaner-libgc-divert "TRIPLET=$triplet" >"$root/usr/sbin/gleaner-libgc-divert"
+chmod 755 "$root/usr/sbin/gleaner-libgc-divert"
 mkdir -p "$root/usr/share/man/man8"
 fill $own/gleaner-libgc-divert.8 "VERSION=$version" >"$root/usr/share/man/man8/gleaner-libgc-divert.8"
 
 programs=("$root/usr/bin/gleaner" "$root/usr/lib/gleaner/libgc.so.1" "$root"/usr/lib/libgleaner.so.*.*)
-strip --strip-unneeded --remove-section=.comment "${programs[@]}"
-strip --strip-debug --remove-section=.comment --enable-deterministic-archives "$root/usr/lib/libgleaner.a"
+"$strip" --strip-unneeded --remove-section=.comment "${programs[@]}"
+"$strip" --strip-debug --remove-section=.comment --enable-deterministic-archives "$root/usr/lib/libgleaner.a"
 
 doc=$root/usr/share/doc/gleaner
 mkdir -p "$doc"
@@ -92,14 +105,23 @@ gleaner ($version) unstable; urgency=medium
 END
 find "$root/usr/share/man" "$doc" -type f ! -name copyright -exec gzip -9n {} +
 
-# What the binaries ask of the C library and the compiler's; dpkg-shlibdeps reads a source package.
-sources=$out/sources
-rm -rf "$sources"
-mkdir -p "$sources/debian"
-printf 'Source: gleaner\n\nPackage: gleaner\nArchitecture: any\n' >"$sources/debian/control"
-depends=$(cd "$sources" && dpkg-shlibdeps -O "${programs[@]}" 2>"$out/shlibdeps.log" |
-    sed -n 's/^shlibs:Depends=//p') || true
-[ -n "$depends" ] || die "dpkg-shlibdeps found no dependencies: $(cat "$out/shlibdeps.log")"
+# What the binaries ask of the C library and the compiler's. dpkg-shlibdeps reads a source package, and knows the libraries that are
+# installed; of another architecture's the versions of symbols tell.
+if [ "$architecture" = "$machine" ]; then
+    sources=$out/sources
+    rm -rf "$sources"
+    mkdir -p "$sources/debian"
+    printf 'Source: gleaner\n\nPackage: gleaner\nArchitecture: any\n' >"$sources/debian/control"
+    depends=$(cd "$sources" && dpkg-shlibdeps -O "${programs[@]}" 2>"$out/shlibdeps.log" |
+        sed -n 's/^shlibs:Depends=//p') || true
+    [ -n "$depends" ] || die "dpkg-shlibdeps found no dependencies: $(cat "$out/shlibdeps.log")"
+else
+    others=$(readelf --dynamic --wide "${programs[@]}" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+        grep -vE '^(lib(c|m|dl|pthread|rt)\.so\.[0-9]|libgcc_s\.so\.1|ld-linux-aarch64\.so\.1)$' || true)
+    [ -z "$others" ] || die "the package of $others is not known for $architecture"
+    newest() { readelf --version-info --wide "${programs[@]}" | grep -oE "Name: $1_[0-9.]+" | sort -uV | sed -n "\$s/.*_//p"; }
+    depends="libc6 (>= $(newest GLIBC)), libgcc-s1 (>= $(newest GCC))"
+fi
 
 # A file takes whole units of 1024 bytes, anything else one.
 size=$(find "$root/usr" -printf '%y %s\n' |

@@ -82,5 +82,7 @@ check "a wrong maintainer is refused" refuses 1 "NAME <ADDRESS>" \
 check "a wrong time is refused" refuses 1 "seconds since 1970" \
     env SOURCE_DATE_EPOCH=today scripts/package-debian.sh --out "$out/wrong"
 check "a wrong word is refused" refuses 1 "'--output' is unknown" scripts/package-debian.sh --output x
+check "another architecture is refused" refuses 1 "Gleaner runs on amd64 and arm64" \
+    scripts/package-debian.sh --architecture armhf
 check "a directory that is missing is asked for" refuses 1 "--out: a directory is wanted" \
     scripts/package-debian.sh --out

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What `make release` makes: twice, in this tree and in a copy of it in another folder, with another directory of cargo's, other rights
-# of fresh files, another language and another time zone, with the same bytes; and what is in it.
+# of fresh files, another language and another time zone, with the same bytes; what is in it; and how it fares on fresh Debians.
 #
 #   tests/package/release.sh CARGO_CYCLONEDX [--once]
 #
 # The tool is that of `make release`. --once looks only at what is there from the last `make release` of this tree. A build takes
-# minutes. The last line is "N passed, N failed".
+# minutes. Without root, other Debians are left out. The last line is "N passed, N failed".
 
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -39,14 +39,13 @@ fi
 
 sums() { (cd "$dist" && sha256sum --quiet --strict --check SHA256SUMS); }
 check "the sums are right" sums
-wanted="SHA256SUMS build gleaner-$version-licences.txt $folder-debug.tar.xz $folder.tar.xz gleaner-capi-$version.cdx.json
-gleaner-cli-$version.cdx.json gleaner-libgc-$version.cdx.json gleaner_${version}_amd64.deb"
+wanted="SHA256SUMS build gleaner-$version-licences.txt gleaner-capi-$version.cdx.json gleaner-cli-$version.cdx.json
+gleaner-libgc-$version.cdx.json gleaner_${version}_amd64.deb gleaner_${version}_arm64.deb
+$(printf "gleaner-$version-%s.tar.xz " {x86_64,aarch64}-linux{,-debug})"
 check "these files, and no others" is "$(cd "$dist" && printf '%s\n' * | sort | xargs)" "$(xargs -n 1 <<<"$wanted" | sort | xargs)"
 
-tar --extract --directory "$out" --file "$dist/$folder.tar.xz"
-tar --extract --directory "$out" --file "$dist/$folder-debug.tar.xz"
+for archive in "$dist"/*.tar.xz; do tar --extract --directory "$out" --file "$archive"; done
 there=$out/$folder
-binaries=("$there/bin/gleaner" "$there/lib/gleaner/libgc.so.1" "$there"/lib/libgleaner.so.*.*)
 check "the command runs where it was unpacked" is "$("$there/bin/gleaner" --version)" "gleaner $version"
 check "... and finds its library" has "$("$there/bin/gleaner" exec --dry-run -- guile)" "$there/lib/gleaner/libgc.so.1"
 check "a program runs on it" is "$("$there/bin/gleaner" exec -- guile --no-auto-compile -c '(display (length (iota 9)))')" 9
@@ -58,26 +57,46 @@ embeds() {
 }
 check "an embedder finds header and library by pkg-config" embeds
 
-# Bytes, of what people download and what is mapped into each process.
-at_most() { [ "$(stat --format %s "$1")" -le "$2" ] || { stat --format '%n has %s bytes' "$1"; return 1; }; }
-check "the command has 2.5 MB at most" at_most "$there/bin/gleaner" 2500000
-check "libgc.so.1 has 1.0 MB at most" at_most "$there/lib/gleaner/libgc.so.1" 1000000
-
 . tests/package/user.sh
 
-has_no_path() { is "$(grep -lrF -e "$PWD" -e "${CARGO_HOME:-$HOME/.cargo}" "$there" "$out/$folder-debug")" ""; }
-check "no file names a directory of this machine" has_no_path
-stripped() { is "$(readelf --sections --wide "${binaries[@]}" | grep -oE ' \.(debug_info|debug_line|symtab)\b')" ""; }
-check "the binaries are stripped" stripped
-apart() { # each binary has a file with its lines
-    local file id
-    for file in "${binaries[@]}"; do
+# --- both archives ---------------------------------------------------------------
+
+# Bytes, of what people download and what is mapped into each process.
+at_most() { [ "$(stat --format %s "$1")" -le "$2" ] || { stat --format '%n has %s bytes' "$1"; return 1; }; }
+has_no_path() { is "$(grep -lrF -e "$PWD" -e "${CARGO_HOME:-$HOME/.cargo}" "$@")" ""; }
+stripped() { is "$(readelf --sections --wide "$@" | grep -oE ' \.(debug_info|debug_line|symtab)\b')" ""; }
+apart() { # apart DIRECTORY BINARY... : each has a file with its lines
+    local file id debug=$1
+    shift
+    for file; do
         id=$(readelf --notes "$file" | sed -n 's/.*Build ID: //p')
-        has "$(readelf --sections --wide "$out/$folder-debug/.build-id/${id:0:2}/${id:2}.debug")" " .debug_line" || return 1
+        has "$(readelf --sections --wide "$debug/.build-id/${id:0:2}/${id:2}.debug")" " .debug_line" || return 1
     done
-    is "$(find "$out/$folder-debug" -name '*.debug' | wc -l)" "${#binaries[@]}"
+    is "$(find "$debug" -name '*.debug' | wc -l)" "$#"
 }
-check "what debuggers read lies apart, by build id" apart
+built_for() { # built_for NAME BINARY...
+    local name=$1
+    shift
+    is "$(readelf --file-header "$@" | sed -n 's/^ *Machine: *//p' | sort -u)" "$name"
+}
+same_files() { diff <(cd "$there" && find . | sort) <(cd "$1" && find . | sort); }
+# The machine, how readelf calls it, and the most bytes of the command and of libgc.so.1.
+while read -r machine name command library; do
+    files=$out/gleaner-$version-$machine-linux
+    binaries=("$files/bin/gleaner" "$files/lib/gleaner/libgc.so.1" "$files"/lib/libgleaner.so.*.*)
+    check "$machine: the binaries are for it" built_for "${name//_/ }" "${binaries[@]}"
+    check "$machine: the same files" same_files "$files"
+    check "$machine: the command has $command bytes at most" at_most "$files/bin/gleaner" "$command"
+    check "$machine: libgc.so.1 has $library bytes at most" at_most "$files/lib/gleaner/libgc.so.1" "$library"
+    check "$machine: no file names a directory of this machine" has_no_path "$files" "$files-debug"
+    check "$machine: the binaries are stripped" stripped "${binaries[@]}"
+    check "$machine: what debuggers read lies apart, by build id" apart "$files-debug" "${binaries[@]}"
+done <<END
+x86_64 Advanced_Micro_Devices_X86-64 2500000 1000000
+aarch64 AArch64 2500000 1000000
+END
+
+# --- bills and licences -----------------------------------------------------------
 
 materials() { # materials PART CRATE... : the crates are listed, and Gleaner's own with the right version
     python3 - "$dist/gleaner-$1-$version.cdx.json" "$version" "${@:2}" <<'END'
@@ -97,6 +116,8 @@ no_path_in_bills() { is "$(grep -lF "$PWD" "$dist"/*.json)" ""; }
 check "no bill names a directory of this machine" no_path_in_bills
 licences() { has "$(cat "$dist/gleaner-$version-licences.txt")" "the standard library of Rust" "  clap " "Permission is hereby granted"; }
 check "the licences" licences
+
+. tests/package/systems.sh
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
