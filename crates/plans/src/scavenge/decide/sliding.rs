@@ -5,7 +5,7 @@
 //! or too small for the object that a mutator waits for, and no block is free into which sparse ones could be evacuated.
 //! Marking has counted the bytes that live. So it is known what a sliding would leave, and none is for nothing. It comes
 //! in the same stop, which then has marked everything twice. Where that happens again and again, the next collections for
-//! lack of room slide at once: one, then two, up to [`MOST_AT_ONCE`], before what is free in place gets another trial.
+//! lack of room slide at once: one, then two, up to eight, before what is free in place gets another trial.
 
 /// What is known behind a collection of everything in place, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
