@@ -6,10 +6,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::Heap;
+use gleaner_spaces::mark_sweep::MARKED;
 use gleaner_spaces::mark_sweep::kinds::Kind;
 use gleaner_spaces::mark_sweep::scan::{Entry, MAX_PROCS, MarkProc};
 use gleaner_spaces::mark_sweep::size_classes::CLASSES;
-use gleaner_spaces::mark_sweep::{MARKED, WHITE};
 
 use crate::collect::GC_push_other_roots;
 use crate::message::die;
@@ -230,8 +230,13 @@ pub extern "C-unwind" fn GC_set_mark_bit(object: *const c_void) {
 /// As in gc_mark.h; the caller holds the allocator lock.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_clear_mark_bit(object: *const c_void) {
-    if let Some(mark) = mark_of(object) {
-        mark.store(WHITE, Ordering::Relaxed);
+    if !is_ready() {
+        return;
+    }
+    if let Some(found) = table().resolve_checked(object as usize) {
+        // SAFETY: the caller holds the lock, as gc_mark.h asks.
+        let heap = unsafe { Locked::by_contract() };
+        heap.space.clear_mark(&found);
         note_change();
     }
 }

@@ -9,6 +9,8 @@
 //! That is done for kinds whose free cells bear no mark otherwise. Blocks of others are taken back, as before any other
 //! collection: a disclaim procedure has had them swept, or they have uncollectable objects.
 //!
+//! A single block is settled where the program takes away the mark of one of its objects.
+//!
 //! # Invariants
 //! - A settled block is queued. Its dead cells, and no others, are `FREE`.
 //! - A block of a kind without marks for free cells that is not settled has no cell with that mark.
@@ -22,7 +24,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::marks::{FREE, WHITE};
 use super::space::{MarkSweep, SweepQueue};
-use crate::mark_sweep::block::{BlockIndex, NO_BLOCK, QUEUED, SETTLED, SWEPT};
+use crate::mark_sweep::block::{BlockIndex, NO_BLOCK, QUEUED, Resolved, SETTLED, SWEPT, State};
 use crate::mark_sweep::kinds::{Kind, MAX_KINDS};
 use crate::mark_sweep::size_classes::CLASSES;
 
@@ -99,6 +101,22 @@ impl MarkSweep {
                 }
             }
         }
+    }
+
+    /// The program takes the mark of an object away, between collections. Where the block waits to be swept, a sweep would take the
+    /// object for dead, and so would a cycle that begins; so the block is settled first.
+    pub fn clear_mark(&self, object: &Resolved) {
+        // SAFETY: a resolved object's block, which stays mapped.
+        let block = unsafe { &*object.block };
+        let waits = block.state == State::Small
+            && block.has_flag(QUEUED)
+            && !block.has_flag(SETTLED)
+            && self.kinds.get(usize::from(block.kind)).is_some_and(settles);
+        if waits {
+            self.settle(self.layout.table.index_of(object.base), true);
+        }
+        // SAFETY: a resolved object's mark, which stays mapped.
+        unsafe { (*object.mark).store(WHITE, Ordering::Relaxed) };
     }
 
     /// The marks of the cells of a small block.
