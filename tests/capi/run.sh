@@ -227,10 +227,10 @@ if [ -n "$until_failure" ]; then
 fi
 
 strip -o "$out/lisp-stripped" "$out/lisp"
-if [ "$(stat -c %s "$out/lisp-stripped")" -lt $((13 << 17)) ]; then
-    report ok "an embedder is smaller than 1.625 MiB"
+if [ "$(stat -c %s "$out/lisp-stripped")" -lt $((27 << 16)) ]; then
+    report ok "an embedder is smaller than 1.6875 MiB"
 else
-    report FAILED "an embedder is smaller than 1.625 MiB"
+    report FAILED "an embedder is smaller than 1.6875 MiB"
 fi
 
 # The verdict of a command.
