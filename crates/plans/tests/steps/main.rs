@@ -6,6 +6,7 @@
 #![cfg(not(loom))]
 
 mod ahead;
+mod changed_marks;
 mod descriptors;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -13,7 +14,6 @@ mod helped;
 mod memory;
 mod time_is_over;
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -128,8 +128,8 @@ fn marks_are_made_in_steps_beside_the_program() {
     mark_procedures_wait_for_a_stop_where_other_threads_run();
     descriptors::steps_read_what_objects_bring_along();
     one_that_lost_what_was_written_is_given_up();
-    one_whose_marks_changed_is_given_up();
-    objects_whose_marks_were_taken_away_live_on();
+    changed_marks::one_whose_marks_changed_is_given_up();
+    changed_marks::objects_whose_marks_were_taken_away_live_on();
     everything_asked_for_is_not_put_off();
     a_tight_limit_leaves_no_room_for_a_cycle();
     one_that_cannot_keep_pace_ends_in_the_stop();
@@ -448,73 +448,6 @@ fn one_that_lost_what_was_written_is_given_up() {
         assert!(begun.all_live());
         begun.end();
         assert!(begun.bench.kept_marks());
-    }
-}
-
-fn one_whose_marks_changed_is_given_up() {
-    let Some(mut begun) = Begun::new("stress=1000000") else {
-        return;
-    };
-    begun.bench.heap.step();
-    begun
-        .bench
-        .heap
-        .context
-        .disturbed
-        .store(true, Ordering::Relaxed);
-    assert!(matches!(begun.end(), Extent::Everything(_)));
-    assert!(begun.all_live());
-}
-
-/// Also where their blocks wait to be swept: by an allocator, or while the next cycle is under way.
-fn objects_whose_marks_were_taken_away_live_on() {
-    for cycle in [false, true] {
-        let Some(mut begun) = Begun::before("stress=1000000") else {
-            return;
-        };
-        // Every other object dies.
-        let left = || (1..OBJECTS).step_by(2);
-        left()
-            .skip(1)
-            .for_each(|number| store(begun.object(number), 0, begun.object(number - 2).word()));
-        store(begun.object(1), 0, 0);
-        begun.bench.collect();
-        assert!(left().all(|number| begun.bench.is_marked(begun.object(number))));
-        for number in left() {
-            let found = begun
-                .bench
-                .heap
-                .space
-                .object_base(begun.object(number).word());
-            begun.bench.heap.space.clear_mark(&found.unwrap());
-        }
-        begun
-            .bench
-            .heap
-            .context
-            .disturbed
-            .store(true, Ordering::Relaxed);
-        begun.bench.verify();
-        if cycle {
-            assert_eq!(begun.bench.begin(), Outcome::Begun);
-        }
-        let addresses: BTreeSet<usize> = left().map(|number| begun.object(number).word()).collect();
-        let collections = begun.bench.heap.collections;
-        for _ in 0..OBJECTS / 4 {
-            let object = begun.bench.allocate(NORMAL, 100).unwrap();
-            assert!(
-                !addresses.contains(&object.word()),
-                "a cell was handed out twice"
-            );
-        }
-        assert_eq!(begun.bench.heap.collections, collections);
-        if cycle {
-            begun.mark();
-            begun.end();
-        } else {
-            begun.bench.collect();
-        }
-        assert!(left().all(|number| begun.bench.is_marked(begun.object(number))));
     }
 }
 
