@@ -15,7 +15,7 @@ pub fn module(seed: u64) -> Option<Vec<u8>> {
         .collect();
     let mut decisions = Unstructured::new(&bytes);
     let config = Config {
-        // Half of the modules are made so that nothing traps but for want of fuel.
+        // In half of the modules a trap means that the fuel is used up.
         disallow_traps: seed % 2 == 1,
         allow_start_export: seed.is_multiple_of(8),
         ..config()
