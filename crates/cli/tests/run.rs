@@ -268,7 +268,7 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
         ),
         (
             &file("text.wasm", b"(module)"),
-            "not a valid WebAssembly module",
+            "not a valid WebAssembly module: it does not begin with 00 61 73 6d, as the binary form does (at offset 0x0)\n",
         ),
         (&file("empty.wasm", b""), "not a valid WebAssembly module"),
     ] {

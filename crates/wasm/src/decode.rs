@@ -80,6 +80,9 @@ impl From<wasmparser::Error> for LoadError {
     }
 }
 
+/// What the binary form of modules and components begins with.
+const MAGIC: [u8; 4] = *b"\0asm";
+
 /// What the binary form of components begins with: the same magic as modules, and another version and layer.
 const COMPONENT: [u8; 8] = *b"\0asm\x0d\0\x01\0";
 
@@ -87,6 +90,12 @@ const COMPONENT: [u8; 8] = *b"\0asm\x0d\0\x01\0";
 pub(crate) fn decode(bytes: &[u8], intern: &mut Intern<'_>) -> Result<Declarations, LoadError> {
     if bytes.starts_with(&COMPONENT) {
         return Err(LoadError::Component);
+    }
+    if !bytes.starts_with(&MAGIC) {
+        return Err(LoadError::Invalid {
+            message: "it does not begin with 00 61 73 6d, as the binary form does".into(),
+            offset: 0,
+        });
     }
     let mut decoder = Decoder {
         out: Declarations::default(),
