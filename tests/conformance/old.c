@@ -6,6 +6,7 @@
 #include <gc/gc_gcj.h>
 #include <gc/gc_mark.h>
 #include <gc/gc_typed.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 enum { HOLDERS = 400, WORDS = 30 };
@@ -385,6 +386,36 @@ static void old_ones_die(void)
     CHECK_GE(finalized, HOLDERS * 9 / 10);
 }
 
+/* A daemon closes what it does not know, and opens files of its own under the same numbers: they stay what they are, also in
+ * a child. */
+static void all_files_closed(void)
+{
+    enum { FILES = 120 };
+    static int files[FILES];
+    struct stat wanted, found;
+    int status;
+    make_old();
+    store_all(0);
+    pass_time();
+    REQUIRE(close_range(3, ~0U, 0) == 0);
+    for (int i = 0; i < FILES; i++)
+        REQUIRE((files[i] = open("/dev/zero", O_RDONLY | O_CLOEXEC)) >= 3);
+    REQUIRE(fstat(files[0], &wanted) == 0);
+    store_all(1);
+    pass_time();
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    store_all(2);
+    pass_time();
+    for (int i = 0; i < FILES; i++) {
+        CHECK(fstat(files[i], &found) == 0 && found.st_rdev == wanted.st_rdev);
+        check_young(((void **)holders[i])[(i + 2) % WORDS], i + 2);
+    }
+    if (child == 0)
+        _exit(0);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 MAIN_BEGIN
     RUN(stores);
     RUN(one_store);
@@ -395,6 +426,7 @@ MAIN_BEGIN
     RUN(by_type);
     RUN(freed_and_reused);
     RUN(forked);
+    RUN(all_files_closed);
     RUN(own_handler);
     RUN(threads_write);
     RUN(cleared_marks);

@@ -48,7 +48,7 @@ impl Kept {
     }
 
     /// Whether the descriptor still is that of the file.
-    fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         self.identity.is_some() && Identity::of(self.file) == self.identity
     }
 

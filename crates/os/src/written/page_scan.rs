@@ -3,11 +3,14 @@
 //! protects them again, page by page under the lock of the page table, so that no write is lost in between.
 //!
 //! The numbers are those of the kernel's `userfaultfd.h` and `fs.h`. A child does not inherit the protection: the kernel
-//! drops it at the fork. Closing the descriptor ends it, too; then a scan is refused (`PM_SCAN_CHECK_WPASYNC`).
+//! drops it at the fork. Closing the descriptor ends it, too; then a scan is refused (`PM_SCAN_CHECK_WPASYNC`). A program, or a
+//! child, may have closed it and given its number to a file of its own, so it is asked for nothing and not closed unless it is ours:
+//! each userfaultfd has an inode of its own (Linux 5.12).
 
 use core::ops::Range;
 
 use super::why::Reason;
+use crate::kept_file::Kept;
 use crate::output::Fd;
 use crate::syscall::{Errno, call};
 
@@ -86,7 +89,7 @@ const _: () = assert!(size_of::<ProtectArgument>() == 24);
 
 /// Ranges whose pages may be protected.
 pub(super) struct PageScan {
-    userfaultfd: Fd,
+    userfaultfd: Kept,
 }
 
 impl PageScan {
@@ -96,13 +99,14 @@ impl PageScan {
         let flags = libc::O_CLOEXEC as usize | libc::O_NONBLOCK as usize | UFFD_USER_MODE_ONLY;
         // SAFETY: the call takes flags alone.
         let opened = unsafe { call(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) };
-        let userfaultfd = match opened {
+        let opened = match opened {
             Ok(number) => Fd(number as i32),
             Err(Errno(libc::ENOSYS)) => return Err(Reason::NoUserfaultfd),
             Err(Errno(libc::EPERM)) => return Err(Reason::Forbidden),
             Err(Errno(libc::EINVAL)) => return Err(Reason::OldKernel),
             Err(error) => return Err(Reason::of(error)),
         };
+        let userfaultfd = Kept::of(Some(opened));
         let scan = PageScan { userfaultfd }; // Closed where the rest fails.
         let mut api = ApiArgument {
             api: UFFD_API,
@@ -110,7 +114,7 @@ impl PageScan {
             ioctls: 0,
         };
         // SAFETY: the argument is what this request reads and writes.
-        match unsafe { request(userfaultfd, UFFDIO_API, &mut api) } {
+        match unsafe { request(userfaultfd.file, UFFDIO_API, &mut api) } {
             Ok(_) => {}
             Err(Errno(libc::EINVAL)) => return Err(Reason::OldKernel),
             Err(error) => return Err(Reason::of(error)),
@@ -122,11 +126,15 @@ impl PageScan {
         Ok(scan)
     }
 
-    /// Adds a range, all of which is mapped. The kernel leaves pages that were added before as they are.
+    /// Adds a range, all of which is mapped. The kernel leaves pages that were added before as they are. Where the program
+    /// closed the descriptor, that is refused as the next question will be.
     ///
     /// # Safety
     /// As for [`PageScan::start`].
     pub(super) unsafe fn add(&self, range: &Range<usize>) -> Result<(), Reason> {
+        if !self.userfaultfd.is_held() {
+            return Err(Reason::Refused(libc::EPERM));
+        }
         let mut register = RegisterArgument {
             start: range.start as u64,
             bytes: range.len() as u64,
@@ -135,28 +143,31 @@ impl PageScan {
         };
         // SAFETY: the argument is what this request reads and writes. It changes nothing that the owner of the range
         // sees: faults on pages that a scan protects are resolved by the kernel.
-        let added = unsafe { request(self.userfaultfd, UFFDIO_REGISTER, &mut register) };
+        let added = unsafe { request(self.userfaultfd.file, UFFDIO_REGISTER, &mut register) };
         added.map(drop).map_err(Reason::of)
     }
 
     /// Ends the protection of the pages of `low..high`, which count as written from then on. A refusal does no harm: each
     /// page is written with a fault, as before.
     pub(super) fn release(&self, low: usize, high: usize) {
+        if !self.userfaultfd.is_held() {
+            return;
+        }
         let mut argument = ProtectArgument {
             start: low as u64,
             bytes: (high - low) as u64,
             mode: 0,
         };
         // SAFETY: the argument is what this request reads; faults on what is protected are resolved by the kernel.
-        let _ = unsafe { request(self.userfaultfd, UFFDIO_WRITEPROTECT, &mut argument) };
+        let _ = unsafe { request(self.userfaultfd.file, UFFDIO_WRITEPROTECT, &mut argument) };
     }
 }
 
 #[cfg(all(test, not(loom)))]
 impl PageScan {
-    /// What a program does that closes descriptors it does not know.
-    pub(super) fn close_early(&self) {
-        self.userfaultfd.close();
+    /// The descriptor, which a program may close that does not know it.
+    pub(super) fn descriptor(&self) -> Fd {
+        self.userfaultfd.file
     }
 }
 

@@ -1,6 +1,7 @@
 //! Each test waits for the others: soft-dirty bits are one for the process.
 
 use super::*;
+use crate::output::Identity;
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -266,8 +267,9 @@ fn a_file_that_the_program_closed_is_opened_anew() {
     }
 }
 
+/// As a daemon does: it closes what it does not know, and opens files of its own.
 #[test]
-fn a_watch_that_the_program_closed_is_known_to_be_lost() {
+fn a_watch_that_the_program_closed_is_known_to_be_lost_and_its_number_is_the_programs() {
     let _alone = alone();
     let pages = Pages::new(8);
     if trial(Mechanism::PageScan).is_err() {
@@ -278,12 +280,28 @@ fn a_watch_that_the_program_closed_is_known_to_be_lost() {
     let Means::PageScan(scan) = &*watch.means else {
         unreachable!()
     };
-    scan.close_early();
+    let number = scan.descriptor();
+    assert!(number.0 >= 96, "out of the way of the program's: {number:?}");
+    // SAFETY: another userfaultfd, of the program's, under the number of the watch's, which nobody else knows. It watches nothing.
+    let other = unsafe {
+        let other = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | 1) as i32;
+        assert_eq!(libc::dup2(other, number.0), number.0);
+        libc::close(other);
+        Identity::of(number)
+    };
     let round = watch.round().unwrap();
     let answer = round.take(pages.low(), pages.high(), &mut |_, _| {});
     assert_eq!(answer, Err(Reason::Refused(libc::EPERM)));
     drop(round);
-    core::mem::forget(watch); // Its descriptor may be another test's by now.
+    // Asked for nothing: it would answer that it was not set up (EINVAL).
+    let all = pages.low()..pages.high();
+    // SAFETY: the range is that of the watch.
+    let added = unsafe { watch.add(&all) };
+    assert_eq!(added, Err(Reason::Refused(libc::EPERM)));
+    watch.release(pages.low(), pages.high());
+    drop(watch);
+    assert!(other.is_some() && Identity::of(number) == other, "closed");
+    number.close();
 }
 
 #[test]
