@@ -44,7 +44,7 @@ STRESS ?= 400
 PRESSURE := verify=edges,poison=on,stress=
 # What `make bench` measures, one after the other.
 BENCH_EXPERIMENTS := libgc-clients boehm-table1 boehm-misses prefetch-hint minheap precise-heap precise-heap-mutators \
-	deciders trace-orders zeroing-paper zeroing-micro zeroing-nursery zeroing naps-paper naps-host naps-synchronisation arrays arrays-cursors \
+	deciders trace-orders zeroing-paper zeroing-micro zeroing-nursery zeroing naps-paper naps-host naps-synchronisation arrays arrays-mark-sweep arrays-cursors \
 	arrays-optimisations arrays-first-n arrays-arraylets arrays-kinds arrays-heaps \
 	arrays-fragmentation arrays-pauses array-counts workers workers-tiny workers-libgc placement-programs
 # These are not part of `make bench`: they need what `make rivals` installs and builds.
