@@ -281,7 +281,10 @@ fn a_watch_that_the_program_closed_is_known_to_be_lost_and_its_number_is_the_pro
         unreachable!()
     };
     let number = scan.descriptor();
-    assert!(number.0 >= 96, "out of the way of the program's: {number:?}");
+    assert!(
+        number.0 >= 96,
+        "out of the way of the program's: {number:?}"
+    );
     // SAFETY: another userfaultfd, of the program's, under the number of the watch's, which nobody else knows. It watches nothing.
     let other = unsafe {
         let other = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | 1) as i32;
