@@ -200,7 +200,8 @@ pub fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&
 /// Longest text that is compared; what is beyond counts as one edit a byte.
 const COMPARED: usize = 40;
 
-/// How many bytes must be inserted, removed or replaced to turn `from` into `to` (two rows of the usual table).
+/// How many bytes must be inserted, removed or replaced to turn `from` into `to` (two rows of the usual table). Upper and lower case
+/// are the same.
 fn edit_distance(from: &[u8], to: &[u8]) -> usize {
     let beyond = from.len().saturating_sub(COMPARED) + to.len().saturating_sub(COMPARED);
     let from = &from[..from.len().min(COMPARED)];
@@ -210,7 +211,7 @@ fn edit_distance(from: &[u8], to: &[u8]) -> usize {
         let mut diagonal = row[0];
         row[0] = index + 1;
         for column in 0..to.len() {
-            let replaced = diagonal + usize::from(*byte != to[column]);
+            let replaced = diagonal + usize::from(!byte.eq_ignore_ascii_case(&to[column]));
             diagonal = row[column + 1];
             row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
         }
@@ -224,6 +225,7 @@ mod tests {
 
     #[test]
     fn edit_distance_counts_edits() {
+        assert_eq!(edit_distance(b"Tree", b"tREES"), 1);
         assert_eq!(edit_distance(b"", b"abc"), 3);
         assert_eq!(edit_distance(b"kitten", b"sitting"), 3);
         assert_eq!(edit_distance(b"same", b"same"), 0);
