@@ -20,6 +20,21 @@ fn every_event_has_its_time() {
     }
 }
 
+/// Statistics and log tell the same of stops: what comes before a stop, and after it, the program does not wait for.
+#[test]
+fn stops_are_as_long_as_the_log_says() {
+    let mut bench = Bench::new("");
+    let mut all = 0;
+    for _ in 0..20 {
+        bench.collect();
+        let last = |phase| *bench.events(phase).last().unwrap();
+        let (stop, resume) = (last(Phase::StopWorld), last(Phase::ResumeWorld));
+        all += resume.start_ns + resume.duration_ns - stop.start_ns;
+    }
+    assert!(all > 0);
+    assert_eq!(bench.heap.totals.stopped_ns, all);
+}
+
 #[test]
 fn each_processor_of_the_machine_has_a_worker() {
     let crew = crew();

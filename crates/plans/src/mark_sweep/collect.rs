@@ -60,6 +60,7 @@ impl Heap {
     pub fn collect(&mut self, mut request: Request<'_>, client: &dyn Client) -> Outcome {
         let mut record = self.begin(&mut request, client);
         let started = clock::monotonic_ns();
+        // Who asks what he has used may lose the processor there: before the stop, or after it.
         let began_ns = clock::process_cpu_ns();
         let Some(mut world) = self.stop(&mut record, client) else {
             return self.give_stop_up(&mut record, started, client);
@@ -73,7 +74,7 @@ impl Heap {
         let used_ns = clock::process_cpu_ns().saturating_sub(began_ns);
         // A snapshot is the user's, and no cost of collecting.
         let written = record.duration(Phase::Snapshot);
-        let stopped = (clock::monotonic_ns() - started).saturating_sub(written);
+        let stopped = record.stopped_ns().saturating_sub(written);
         match outcome {
             Outcome::Done => {
                 self.reclaim(&mut record, &request, client);

@@ -195,7 +195,9 @@ impl HeapView {
         };
         // SAFETY: `read` passes the heap.
         let processors = || self.read(|heap| unsafe { &raw const (*heap).topology.processors });
-        crew_size::most_for(expected, markers, processors)
+        // SAFETY: `read` passes the heap.
+        let took_long = self.read(|heap| unsafe { &raw const (*heap).crew_size.takes_long });
+        crew_size::most_for(expected, took_long, markers, processors)
     }
 }
 

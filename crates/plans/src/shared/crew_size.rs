@@ -13,8 +13,11 @@ use super::trials::{Trials, average};
 /// The most workers where the user says nothing; more gain little on one heap.
 pub const MOST: usize = 16;
 
-/// Live bytes below which one worker marks a heap that is marked whole each time.
+/// Live bytes below which one worker marks a heap that is marked whole each time, unless that takes long: roots, and objects
+/// without pointers, do not count as live here.
 const ALONE_BELOW: usize = 1 << 20;
+/// Nanoseconds from which collections take long, until they take less than a quarter of that.
+const LONG_NS: u64 = 200_000;
 /// Nanoseconds below which a collection is over before a second worker has gained anything.
 const ALONE_BELOW_NS: u64 = 60_000;
 /// Another number of workers must be better by one part in this many.
@@ -28,9 +31,14 @@ pub fn most(wanted: usize, processors: impl FnOnce() -> usize) -> usize {
     }
 }
 
-/// The most workers of a collection that finds `expected` bytes; otherwise as [`most`].
-pub fn most_for(expected: usize, wanted: usize, processors: impl FnOnce() -> usize) -> usize {
-    match is_small(wanted, expected) {
+/// The most workers of a collection that finds `expected` bytes, where those before took long or not; otherwise as [`most`].
+pub fn most_for(
+    expected: usize,
+    took_long: bool,
+    wanted: usize,
+    processors: impl FnOnce() -> usize,
+) -> usize {
+    match is_small(wanted, expected) && !took_long {
         true => 1,
         false => most(wanted, processors),
     }
@@ -47,6 +55,8 @@ pub struct CrewSize {
     is_open: bool,
     /// How long a collection lately took.
     took_ns: u64,
+    /// Whether that is long, whatever they find.
+    pub(crate) takes_long: bool,
     /// What is known of each number of workers.
     trials: Trials<{ MAX_WORKERS + 1 }>,
 }
@@ -63,6 +73,7 @@ impl CrewSize {
         CrewSize {
             is_open: false,
             took_ns: 0,
+            takes_long: false,
             trials: Trials::new(MARGIN),
         }
     }
@@ -78,7 +89,7 @@ impl CrewSize {
     ) -> (usize, &'static str) {
         self.trials.end();
         self.is_open = wanted == 0;
-        if is_small(wanted, expected) {
+        if is_small(wanted, expected) && !self.takes_long {
             return (1, "a small heap");
         }
         if wanted > 0 {
@@ -99,10 +110,16 @@ impl CrewSize {
 
     /// What the collection that was decided about last has taken, with `workers`, for the bytes that it found.
     pub fn note(&mut self, workers: usize, found: usize, took_ns: u64) {
+        self.took_ns = average(self.took_ns, took_ns);
+        let long_ns = if self.takes_long {
+            LONG_NS / 4
+        } else {
+            LONG_NS
+        };
+        self.takes_long = self.took_ns >= long_ns;
         if !self.is_open || workers > MAX_WORKERS {
             return;
         }
-        self.took_ns = average(self.took_ns, took_ns);
         self.trials.note(workers, found, took_ns);
     }
 }
@@ -146,8 +163,36 @@ mod tests {
         assert_eq!(size.decide(8, 8 << 20, free), (8, "as configured"));
         let known = (1..=MAX_WORKERS).any(|workers| size.trials.cost(workers) > 0);
         assert!(!known, "and nothing is learned of it");
-        assert_eq!((most_for(8 << 20, 0, || 5), most_for(8, 0, free)), (5, 1));
+        let most_of = |bytes, took_long| most_for(bytes, took_long, 0, || 5);
+        assert_eq!((most_of(8 << 20, false), most_of(8, true)), (5, 5));
+        assert_eq!(most_for(8, false, 0, free), 1);
         assert_eq!((most(0, || 64), most(0, || 3), most(20, || 1)), (16, 3, 20));
+    }
+
+    /// Live objects with pointers are few, but there are roots, and objects without pointers.
+    #[test]
+    fn many_work_in_a_small_heap_whose_collections_take_long() {
+        for wanted in [0, 2] {
+            let mut size = CrewSize::new();
+            let mut next = |ns: u64| {
+                let (workers, reason) = size.decide(wanted, 100 << 10, || 2);
+                size.note(workers, 100 << 10, ns / workers as u64);
+                (workers, reason)
+            };
+            assert_eq!(next(150_000), (1, "a small heap"));
+            assert_eq!(next(150_000), (1, "a small heap"));
+            for _ in 0..10 {
+                next(400_000);
+            }
+            // Two take half as long, which is no reason for one again.
+            let alone =
+                (0..20).filter(|_| matches!(next(300_000), (1, reason) if reason != "a trial"));
+            assert_eq!(alone.count(), 0);
+            for _ in 0..20 {
+                next(80_000);
+            }
+            assert_eq!(next(80_000), (1, "a small heap"));
+        }
     }
 
     #[test]

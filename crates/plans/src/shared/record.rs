@@ -95,6 +95,17 @@ impl Record {
         of.map(|event| event.bytes).sum()
     }
 
+    /// For how long the world was stopped, its stopping and resuming included, in nanoseconds; 0 before it goes on.
+    pub fn stopped_ns(&self) -> u64 {
+        let last = |phase| self.events().iter().rfind(|event| event.phase == phase);
+        match (last(Phase::StopWorld), last(Phase::ResumeWorld)) {
+            (Some(stop), Some(resume)) => {
+                (resume.start_ns + resume.duration_ns).saturating_sub(stop.start_ns)
+            }
+            _ => 0,
+        }
+    }
+
     /// Time spent in a phase.
     pub fn duration(&self, phase: Phase) -> u64 {
         self.events()

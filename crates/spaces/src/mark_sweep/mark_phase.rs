@@ -15,12 +15,15 @@ use super::batches::{BATCH_ENTRIES, NO_BATCH};
 use super::entry::Entry;
 use super::mark_engine::{MAX_FIFO, MarkEngine, Own, Until};
 use super::prefetch::{Plain, Policy, Prefetch};
-use super::scan::Scanned;
+use super::scan::{PIECE, Scanned};
 use super::space::MarkSweep;
 use crate::mark_sweep::block::BlockIndex;
+use crate::mark_sweep::kinds::descriptor;
 
-/// Entries that a worker keeps for itself even while others wait.
+/// Small entries that a worker keeps for itself even while others wait.
 const SHARE_ABOVE: usize = 16;
+/// Bytes of longer ones that count as an entry when a worker looks about.
+const ENTRY_BYTES: usize = 128;
 const ENTRIES_BETWEEN_LOOKS: u32 = 32;
 /// The same where another thread may be waiting meanwhile. Each takes up to a microsecond.
 const ENTRIES_BETWEEN_URGENT_LOOKS: u32 = 8;
@@ -59,6 +62,61 @@ impl Phase for MarkPhase<'_> {
             }
         }
     }
+}
+
+/// What a worker has to offer while others wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Offer {
+    Nothing,
+    /// So many of the oldest entries.
+    Oldest(usize),
+    /// The end of the only entry, which is long.
+    Part {
+        kept: Entry,
+        offered: Entry,
+    },
+}
+
+/// What a worker with this stack, oldest entry first, has to offer: the oldest half, up to a batch, if it has many entries or long
+/// ones. Of one that is alone and long it is half of that.
+fn what_to_offer(stack: &[Entry]) -> Offer {
+    let half = &stack[..(stack.len() / 2).min(BATCH_ENTRIES)];
+    if stack.len() > SHARE_ABOVE
+        || half.iter().map(|&entry| words_bytes(entry)).sum::<usize>() >= PIECE
+    {
+        return Offer::Oldest(half.len());
+    }
+    match *stack {
+        [only] if words_bytes(only) > 2 * PIECE => {
+            let kept = (only.descriptor / 2).next_multiple_of(PIECE);
+            Offer::Part {
+                kept: Entry {
+                    start: only.start,
+                    descriptor: kept,
+                },
+                offered: Entry {
+                    start: only.start + kept,
+                    descriptor: only.descriptor - kept,
+                },
+            }
+        }
+        _ => Offer::Nothing,
+    }
+}
+
+/// The bytes of words that an entry says are to be scanned; 0 where it has something else scanned.
+#[inline(always)]
+fn words_bytes(entry: Entry) -> usize {
+    match entry.descriptor & descriptor::TAGS {
+        descriptor::LENGTH => entry.descriptor,
+        _ => 0,
+    }
+}
+
+/// As how many small entries one counts until the next look.
+#[inline(always)]
+fn looks_like(entry: Entry) -> u32 {
+    1 + (words_bytes(entry).min(PIECE) / ENTRY_BYTES) as u32
 }
 
 /// Entries of objects that are looked at again, pushed before they are scanned. Fewer than the smallest mark stack holds.
@@ -115,14 +173,14 @@ impl<'a> MarkPhase<'a> {
                 if scanned == Scanned::NeedsLeader {
                     self.keep_for_leader(own, worker, entry);
                 }
-                until_look -= 1;
+                until_look = until_look.saturating_sub(looks_like(entry));
             }
             if until_look == 0 {
                 until_look = self.between_looks();
                 if own.scanner.depth() > 0 && faults::armed(FaultPoint::MarkStackFull) {
                     own.scanner.drop_newest();
                 }
-                if worker.anyone_waiting() && own.scanner.depth() > SHARE_ABOVE {
+                if worker.anyone_waiting() && own.scanner.depth() > 0 {
                     self.share(own, worker);
                 }
                 if self.is_over() {
@@ -168,19 +226,31 @@ impl<'a> MarkPhase<'a> {
         Some(entry)
     }
 
-    /// Offers the oldest half of the stack to the others, up to a batch.
+    /// Offers the oldest of the stack to the others, as far as [`what_to_offer`] says.
     #[cold]
     fn share(&self, own: &mut Own, worker: &Worker) {
+        let bottom = own.scanner.bottom;
+        // SAFETY: as many entries lie above `bottom`, and the stack is this worker's.
+        let stack = unsafe { core::slice::from_raw_parts(bottom, own.scanner.depth()) };
+        let offer = what_to_offer(stack);
+        if offer == Offer::Nothing {
+            return;
+        }
         let outbox = self.engine.outbox(worker.index());
         let Some(number) = outbox.reserve() else {
             return;
         };
-        let length = (own.scanner.depth() / 2).min(BATCH_ENTRIES);
-        // SAFETY: `length` entries lie above `bottom`, and the stack is this worker's.
-        unsafe {
-            let oldest = core::slice::from_raw_parts(own.scanner.bottom, length);
-            outbox.append(number, oldest);
-            own.scanner.bottom = own.scanner.bottom.add(length);
+        match offer {
+            Offer::Nothing => {}
+            Offer::Oldest(length) => {
+                outbox.append(number, &stack[..length]);
+                own.scanner.bottom = bottom.wrapping_add(length);
+            }
+            Offer::Part { kept, offered } => {
+                outbox.append(number, &[offered]);
+                // SAFETY: the oldest entry of a stack that is not empty, and this worker's.
+                unsafe { bottom.write(kept) };
+            }
         }
         outbox.offer(number);
         worker.announce();
@@ -332,5 +402,150 @@ impl<'a> MarkPhase<'a> {
         if !self.is_over() {
             self.drain(own, worker);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::mark_sweep::SweepMode;
+    use crate::mark_sweep::block::BLOCK_BYTES;
+    use crate::mark_sweep::layout::Layout;
+    use crate::mark_sweep::object_descriptors::ObjectDescriptors;
+    use crate::mark_sweep::prefetch::PrefetchSettings;
+    use crate::mark_sweep::scan::{MAX_PROCS, MarkContext, MarkMode};
+    use core::cell::Cell;
+    use core::sync::atomic::{AtomicBool, AtomicUsize};
+    use gleaner_work::{Crew, Steal};
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    fn words(start: usize, bytes: usize) -> Entry {
+        Entry {
+            start,
+            descriptor: bytes,
+        }
+    }
+
+    #[test]
+    fn many_entries_or_long_ones_are_offered() {
+        let small: Vec<Entry> = (0..1000).map(|at| words(at * 16, 16)).collect();
+        let few = |count| what_to_offer(&small[..count]);
+        assert_eq!(
+            (few(0), few(1), few(16)),
+            (Offer::Nothing, Offer::Nothing, Offer::Nothing)
+        );
+        assert_eq!(
+            (few(17), few(1000)),
+            (Offer::Oldest(8), Offer::Oldest(BATCH_ENTRIES))
+        );
+        let long = words(1 << 20, PIECE);
+        assert_eq!(what_to_offer(&[long, small[0]]), Offer::Oldest(1));
+        assert_eq!(
+            what_to_offer(&[small[0], long]),
+            Offer::Nothing,
+            "the oldest is small"
+        );
+        assert_eq!(what_to_offer(&[long]), Offer::Nothing);
+        let proc = words(1 << 20, 1 << 20 | descriptor::PROC);
+        assert_eq!(
+            what_to_offer(&[proc, proc]),
+            Offer::Nothing,
+            "nobody knows how long that takes"
+        );
+        assert_eq!(what_to_offer(&[proc]), Offer::Nothing);
+    }
+
+    #[test]
+    fn of_a_long_entry_each_has_half() {
+        for bytes in [2 * PIECE + 8, 3 * PIECE, 1 << 20, (1 << 20) + 24] {
+            let Offer::Part { kept, offered } = what_to_offer(&[words(1 << 30, bytes)]) else {
+                panic!("{bytes} bytes are long");
+            };
+            assert_eq!(
+                (kept.start, offered.start),
+                (1 << 30, kept.start + kept.descriptor)
+            );
+            assert_eq!(kept.descriptor + offered.descriptor, bytes);
+            assert!(kept.descriptor.abs_diff(offered.descriptor) <= 2 * PIECE);
+            assert!(kept.descriptor.is_multiple_of(PIECE) && offered.descriptor > 0);
+        }
+    }
+
+    /// The leader scans a range while another worker waits.
+    struct Alone<'a> {
+        engine: &'a MarkEngine,
+        space: &'a MarkSweep,
+        range: Entry,
+        offered: Cell<usize>,
+        scanned: Cell<usize>,
+    }
+
+    // SAFETY: the leader runs alone.
+    unsafe impl Sync for Alone<'_> {}
+
+    impl Phase for Alone<'_> {
+        fn work(&self, worker: &Worker<'_>) {
+            let phase = MarkPhase::new::<Plain>(self.engine, self.space, Until::NOTHING_IS_GREY);
+            // SAFETY: the leader runs alone, and has no other reference.
+            let own = unsafe { self.engine.own(0) };
+            assert!(own.scanner.push(self.range));
+            worker.stand_in(1).set_waiting(true);
+            assert!(!phase.drain(own, worker), "there is no deadline");
+            self.scanned.set(own.scanner.scanned_bytes);
+            while let Steal::Taken(number) = self.engine.outbox(0).steal() {
+                let outbox = self.engine.outbox(0);
+                outbox.unpack(number, |entry| {
+                    self.offered.set(self.offered.get() + entry.descriptor);
+                });
+            }
+            let _ = worker.offer(|| false);
+        }
+    }
+
+    /// A worker that scans a large object looks about after each piece.
+    #[test]
+    fn who_waits_gets_a_part_of_a_large_object() {
+        let crew = Box::leak(Box::new(Crew::new()));
+        let layout = Layout::reserve(32 << 20, false).unwrap();
+        let space = MarkSweep::new(layout, SweepMode::Lazy, false);
+        let context = Box::leak(Box::new(MarkContext {
+            table: space.layout.table,
+            all_interior: true,
+            displacements: [false; BLOCK_BYTES / 2],
+            procs: [None; MAX_PROCS],
+            procs_on_helpers: false,
+            mode: MarkMode::Whole,
+            observes: false,
+            poison: false,
+            own_procs: 0,
+            overflowed: AtomicBool::new(false),
+            dropped: AtomicUsize::new(0),
+            disturbed: AtomicBool::new(false),
+            descriptors: ObjectDescriptors::new(),
+        }));
+        let settings = PrefetchSettings {
+            prefetch: Prefetch::None,
+            non_temporal: false,
+            permuted: false,
+            look_ahead: 0,
+            fifo_length: 16,
+            edges_length: 64,
+        };
+        let mut engine = MarkEngine::new(settings, 1 << 20);
+        assert_eq!(engine.equip(2, context), 2);
+        let memory = std::vec![0usize; 8 * PIECE];
+        let range = words(memory.as_ptr().addr(), 8 * PIECE);
+        let alone = Alone {
+            engine: &engine,
+            space: &space,
+            range,
+            offered: Cell::new(0),
+            scanned: Cell::new(0),
+        };
+        crew.run_alone(2, &alone);
+        let (scanned, offered) = (alone.scanned.get(), alone.offered.get());
+        assert_eq!(scanned + offered, range.descriptor);
+        assert!(offered >= 3 * PIECE, "{offered} bytes");
     }
 }

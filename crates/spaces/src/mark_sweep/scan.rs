@@ -34,7 +34,7 @@ pub type MarkProc =
 pub const MAX_PROCS: usize = 1 << descriptor::LOG_MAX_PROCS;
 
 /// Objects longer than this are scanned in pieces, so that other workers can take the rest. Bytes.
-const PIECE: usize = 4096;
+pub(super) const PIECE: usize = 4096;
 
 /// What every marker reads. Written under the allocator lock while no marker runs.
 pub struct MarkContext {
