@@ -4,6 +4,8 @@
 
 mod harness;
 
+use std::sync::atomic::Ordering;
+
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
@@ -49,6 +51,19 @@ fn allocation_is_counted_to_the_byte() {
                 assert_eq!(view.freed_bytes(), freed, "{options}, {step}");
             }
         }
+    }
+}
+
+/// To walk the threads' lists takes time, which nobody waits for.
+#[test]
+fn what_was_allocated_is_counted_after_the_stop() {
+    let mut bench = Bench::new("");
+    for round in 1..4 {
+        let before = bench.heap.allocated_before;
+        bench.allocate(NORMAL, 16).unwrap();
+        bench.collect();
+        let in_stop = bench.client.counted_in_stop.load(Ordering::Relaxed);
+        assert_eq!((in_stop, bench.heap.allocated_before), (before, round * 16));
     }
 }
 

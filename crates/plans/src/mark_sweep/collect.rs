@@ -14,12 +14,11 @@ use gleaner_base::goals::Stop;
 use gleaner_base::options::Verify;
 use gleaner_mem::Address;
 use gleaner_os::{clock, threads};
-use gleaner_spaces::mark_sweep::block::Resolved;
+use gleaner_spaces::mark_sweep::Stage;
 use gleaner_spaces::mark_sweep::mark::Until;
 use gleaner_spaces::mark_sweep::reclaim::Ageing;
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkMode};
 use gleaner_spaces::mark_sweep::settle::Waiting;
-use gleaner_spaces::mark_sweep::{MARKED, Stage, WHITE};
 
 use crate::mark_sweep::cycle::Cycle;
 use crate::mark_sweep::decide::cycle::{self as decide, Marking};
@@ -29,6 +28,7 @@ use crate::mark_sweep::mutator::Mutator;
 pub use crate::mark_sweep::request::{Client, Moment, Outcome, Request};
 use crate::mark_sweep::stack_bounds::LeaderStack;
 use crate::mark_sweep::stop::signal;
+use crate::mark_sweep::tracing::Tracing;
 use crate::mark_sweep::weak;
 use crate::shared::record::Record;
 
@@ -60,7 +60,7 @@ impl Heap {
     pub fn collect(&mut self, mut request: Request<'_>, client: &dyn Client) -> Outcome {
         let mut record = self.begin(&mut request, client);
         let started = clock::monotonic_ns();
-        // Who asks what he has used may lose the processor there: before the stop, or after it.
+        // A thread may lose its processor when it asks for that: before the stop here, and after it below.
         let began_ns = clock::process_cpu_ns();
         let Some(mut world) = self.stop(&mut record, client) else {
             return self.give_stop_up(&mut record, started, client);
@@ -77,6 +77,7 @@ impl Heap {
         let stopped = record.stopped_ns().saturating_sub(written);
         match outcome {
             Outcome::Done => {
+                self.count_allocation(&mut record);
                 self.reclaim(&mut record, &request, client);
                 self.weigh_watch(&mut record, &request, used_ns);
                 self.finish(&mut record, started, stopped, &request);
@@ -239,7 +240,7 @@ impl Heap {
     fn note_marked(
         &mut self,
         record: &mut Record,
-        world: &WorldStopped<'_>,
+        _: &WorldStopped<'_>,
         extent: Extent,
         (cycle, bytes): (Cycle, usize),
     ) {
@@ -255,7 +256,6 @@ impl Heap {
         self.ended_cycle = cycle;
         self.collections += 1;
         self.turns += 1;
-        self.count_allocation(record, world);
         self.engine.release_stacks();
     }
 
@@ -494,7 +494,7 @@ impl Heap {
             java_finalization: self.settings.java_finalization,
         };
         let (is_all, outcome) = record.step(Phase::Weak, |event| {
-            let mut outcome = weak.decide(&mut Tracing { heap: self }, settings);
+            let mut outcome = weak.decide(&mut Tracing::new(self), settings);
             event.objects = outcome.newly_ready as u64;
             let workers = match outcome.newly_ready {
                 0..FEW_READY => 1,
@@ -503,19 +503,19 @@ impl Heap {
             event.workers = workers as u32;
             let has_ready = outcome.newly_ready > 0;
             let deadline =
-                deadline.filter(|_| has_ready && weak.may_be_put_off(&Tracing { heap: self }));
+                deadline.filter(|_| has_ready && weak.may_be_put_off(&Tracing::new(self)));
             let is_all = !has_ready
                 || self.marking(mode_until(deadline), |heap| {
                     heap.mark_grey(workers, deadline.map(|d| heap.revival_ends(d)))
                 });
             if is_all {
-                weak.settle(&mut Tracing { heap: self }, &mut outcome);
+                weak.settle(&mut Tracing::new(self), &mut outcome);
             }
             (is_all, outcome)
         });
         if self.options.verify == Verify::Edges
             && is_all
-            && let Err(fault) = weak.verify(&Tracing { heap: self })
+            && let Err(fault) = weak.verify(&Tracing::new(self))
         {
             panic!(
                 "weak processing broke its promise: {} at {:?}",
@@ -552,8 +552,9 @@ impl Heap {
         }
     }
 
-    /// Begins a new count of what is allocated and freed. Threads' lists are walked.
-    fn count_allocation(&mut self, record: &mut Record, _: &WorldStopped<'_>) {
+    /// Begins a new count of what is allocated and freed. Threads' lists are walked, for which nobody has to wait: a thread that takes a
+    /// cell meanwhile has taken it before or after.
+    fn count_allocation(&mut self, record: &mut Record) {
         let allocated = self.view().allocated_bytes();
         record.set_start_bytes(allocated.wrapping_sub(self.allocated_before) as u64);
         self.allocated_before = allocated;
@@ -691,83 +692,5 @@ impl Heap {
             event.reason = request.reason;
         });
         record.set_last_duration(all);
-    }
-}
-
-/// The marker as weak processing sees it.
-struct Tracing<'a> {
-    heap: &'a mut Heap,
-}
-
-impl Tracing<'_> {
-    /// What an address that the client registered lies in: it may bear a tag of the client's.
-    fn found(&self, object: Address) -> Option<Resolved> {
-        self.heap.space.object_at(object.word())
-    }
-}
-
-impl weak::Tracer for Tracing<'_> {
-    fn is_marked(&self, object: Address) -> bool {
-        self.found(object).is_none_or(|found| {
-            // SAFETY: the mark of a resolved object.
-            unsafe { &*found.mark }.load(core::sync::atomic::Ordering::Relaxed) != WHITE
-        })
-    }
-
-    fn base(&self, address: Address) -> Option<Address> {
-        self.heap.base_of(address.word())
-    }
-
-    fn mark(&mut self, object: Address) {
-        self.heap.engine.visit_any(object.word());
-    }
-
-    fn trace_children(&mut self, object: Address) {
-        if let Some(found) = self.found(object) {
-            // SAFETY: a resolved object's block.
-            let descriptor = unsafe { (*found.block).descriptor };
-            if descriptor != 0 {
-                let start = found.base.word();
-                // SAFETY: the descriptor is the object's; the world is stopped.
-                unsafe { self.heap.engine.scan_entry(Entry { start, descriptor }) };
-            }
-        }
-    }
-
-    fn trace_children_except_self(&mut self, object: Address) {
-        let Some(found) = self.found(object) else {
-            return;
-        };
-        // SAFETY: a resolved object's block.
-        let descriptor = unsafe { (*found.block).descriptor };
-        if descriptor == 0 {
-            return;
-        }
-        // Marked while its own words are visited, the object is not found through them.
-        // SAFETY: the mark of a resolved object; the world is stopped.
-        unsafe {
-            (*found.mark).store(MARKED, core::sync::atomic::Ordering::Relaxed);
-            self.heap.engine.scan_now(found.base, descriptor);
-            (*found.mark).store(WHITE, core::sync::atomic::Ordering::Relaxed);
-        }
-    }
-
-    fn drain(&mut self) {
-        let Heap {
-            engine,
-            crew,
-            space,
-            context,
-            ..
-        } = &*self.heap;
-        // Most objects that are finalized lead to nothing that is not marked, and a phase of marking takes longer than a look.
-        if engine.has_grey() {
-            engine.drain(crew, 1, space, context);
-        }
-    }
-
-    fn clear_link(&mut self, link: Address) {
-        // SAFETY: a registered link is a word of the client's; if it lies in the heap, its object is alive.
-        unsafe { link.store(0) };
     }
 }

@@ -24,6 +24,7 @@ pub mod snapshot;
 pub mod stack_bounds;
 pub mod stacks;
 pub mod stop;
+mod tracing;
 mod unnamed_stacks;
 mod verify;
 pub mod view;

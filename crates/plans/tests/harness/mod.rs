@@ -57,6 +57,8 @@ pub struct Quiet {
     pub stack: Vec<usize>,
     /// Where a test wants to know: how far the collection was at each callback.
     pub seen: Option<Mutex<Vec<Seen>>>,
+    /// The count of what was allocated, as the last stop left it.
+    pub counted_in_stop: AtomicUsize,
 }
 
 /// What a client is called for.
@@ -91,6 +93,10 @@ impl Client for Quiet {
         match moment {
             Moment::Start => assert!(!self.is_collecting.swap(true, Ordering::Relaxed)),
             Moment::End => assert!(self.is_collecting.swap(false, Ordering::Relaxed)),
+            Moment::PreStartWorld => {
+                let counted = heap.allocated_before;
+                self.counted_in_stop.store(counted, Ordering::Relaxed);
+            }
             _ => assert!(self.is_collecting.load(Ordering::Relaxed)),
         }
     }
