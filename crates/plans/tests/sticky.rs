@@ -9,10 +9,12 @@ mod harness;
 
 use gleaner_base::events::Phase;
 use gleaner_base::faults::{FaultPoint, arm};
+use gleaner_base::options::MarkGenerations;
 use gleaner_mem::Address;
 use gleaner_os::written::Mechanism;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::decide::extent::Extent;
+use gleaner_plans::mark_sweep::decide::watching::IN_VAIN;
 use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor};
 use gleaner_spaces::mark_sweep::scan::{Entry, MarkContext};
 use harness::Bench;
@@ -86,7 +88,34 @@ fn marks_are_kept_and_what_was_written_is_scanned() {
     what_a_mark_procedure_reads_elsewhere_is_found();
     objects_that_bring_their_descriptors_are_scanned_where_they_were_written();
     what_is_written_while_marks_are_not_kept_is_found();
+    what_was_written_all_over_is_collected_whole();
     heaps_are_hardly_larger_than_without();
+}
+
+/// By itself the heap does not try a collection of new objects that would scan all old ones; who asks for one gets it.
+fn what_was_written_all_over_is_collected_whole() {
+    let reason_of = |mode, written: usize| {
+        let mut old = Old::new("markers=1", NORMAL)?;
+        old.bench.heap.mode = mode;
+        let array = old.bench.kept_object();
+        for number in 0..written {
+            store(old.object(number), 1, 0);
+            store(array, number, old.object(number).word());
+        }
+        assert_eq!(old.bench.collect_new("new"), Outcome::Done);
+        let written = *old.bench.events(Phase::Written).last().unwrap();
+        Some(written.reason)
+    };
+    let (Some(all), Some(half), Some(asked)) = (
+        reason_of(MarkGenerations::Auto, OBJECTS),
+        reason_of(MarkGenerations::Auto, OBJECTS / 2),
+        reason_of(MarkGenerations::Sticky, OBJECTS),
+    ) else {
+        return;
+    };
+    assert_eq!(all, IN_VAIN);
+    assert!(half.starts_with("new objects"), "{half}");
+    assert!(asked.starts_with("new objects"), "{asked}");
 }
 
 /// Objects that die old are no reason to grow: a ring of objects, of which the oldest dies each time.

@@ -40,6 +40,8 @@ pub struct Measurements {
     pub promising: u32,
     /// Whether leaks are looked for: then every collection is of everything.
     pub finds_leaks: bool,
+    /// Whether this collection was of everything since [as much was written](is_in_vain) as lives.
+    pub in_vain: bool,
 }
 
 /// What to do.
@@ -80,6 +82,15 @@ pub fn is_promising(m: &Measurements) -> bool {
     !m.watching && large && costly && settled && m.everything > 0 && !m.finds_leaks
 }
 
+/// Whether a collection of new objects would scan as much as one of everything or more: `written` bytes of pages with old objects, and
+/// what is new. That is known before it begins, and need not be tried.
+pub fn is_in_vain(written: usize, composite: usize) -> bool {
+    written >= composite
+}
+
+/// What is said of a collection of everything in place of such a one.
+pub const IN_VAIN: &str = "everything: as much was written as lives";
+
 /// Why pages are not watched before the first such decision.
 pub const NOT_YET: &str = "collections of everything take too little time, or there were too few";
 
@@ -102,6 +113,9 @@ pub fn decide(m: &Measurements) -> Decision {
         }
         () if m.everything > 0 && faults > everything / 2.0 => {
             Decision::Stop("faults of watched pages take half as long as collections of everything")
+        }
+        () if m.in_vain && m.kept == 0 => {
+            Decision::Stop("as much is written from one collection to the next as lives")
         }
         () if m.kept < TRIAL && m.everything >= MOST_OF_EVERYTHING => {
             Decision::Stop("marks could hardly ever be kept")
@@ -210,6 +224,15 @@ mod tests {
             ..watching
         };
         assert!(matches!(decide(&never), Decision::Stop(_)));
+        let in_vain = |kept| {
+            decide(&Measurements {
+                in_vain: true,
+                kept,
+                ..watching
+            })
+        };
+        assert!(matches!(in_vain(0), Decision::Stop(_)));
+        assert_eq!(in_vain(TRIAL), Decision::Stay, "that was once");
         let leaks = Measurements {
             finds_leaks: true,
             ..watching

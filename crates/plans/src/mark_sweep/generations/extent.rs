@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::options::MarkGenerations;
-use gleaner_os::written::{Filters, Reason, Unavailable};
+use gleaner_os::written::{Filters, PAGE_BYTES, Reason, Unavailable};
 use gleaner_os::{clock, memory};
 use gleaner_spaces::mark_sweep::Census;
 use gleaner_spaces::mark_sweep::sticky::Asked;
@@ -70,6 +70,10 @@ impl Heap {
                     Ok(pages) => {
                         event.objects = pages as u64;
                         self.generations.written = pages;
+                        if self.is_in_vain(extent, pages) {
+                            extent = Extent::Everything(watching::IN_VAIN);
+                            self.weighing.measured.in_vain = true;
+                        }
                     }
                     Err(reason) => extent = Extent::Everything(self.watch_anew(reason)),
                 }
@@ -98,6 +102,13 @@ impl Heap {
             }
         }
         (extent, marking, cycle)
+    }
+
+    /// Under `auto`: whether it would gain nothing to collect new objects alone, where old ones lie on `pages` that were written.
+    fn is_in_vain(&self, extent: Extent, pages: usize) -> bool {
+        self.mode == MarkGenerations::Auto
+            && matches!(extent, Extent::New(_))
+            && watching::is_in_vain(pages * PAGE_BYTES, self.space.census.composite_bytes)
     }
 
     /// Collections of everything that are still to pass before marks are kept; none where tests want them kept.
@@ -220,7 +231,9 @@ impl Heap {
             true => measured.promising.saturating_add(1),
             false => 0,
         };
-        match watching::decide(measured) {
+        let decision = watching::decide(measured);
+        measured.in_vain = false;
+        match decision {
             watching::Decision::Stay => {}
             watching::Decision::Watch(_) if memory::address_limit().is_some() => {
                 self.weighing.give_up();
