@@ -94,6 +94,7 @@ if [ "$task" = rivals ]; then
 fi
 if [ "$task" = test ]; then
     need valgrind "counts instructions" has valgrind
+    need faketime "another clock, for a release that is made twice" has faketime
     need libjemalloc2 "another malloc below programs" has_library libjemalloc.so.2
     need libmimalloc2.0 "another malloc below programs" has_library libmimalloc.so.2
     need libtcmalloc-minimal4 "another malloc below programs" has_library libtcmalloc_minimal.so.4

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What `make release` makes: twice, in this tree and in a copy of it in another folder, with another directory of cargo's, other rights
-# of fresh files, another language and another time zone, with the same bytes; what is in it; and how it fares on fresh Debians.
+# of fresh files, another language, another time zone and another year, with the same bytes; what is in it; and how it fares on fresh
+# Debians.
 #
 #   tests/package/release.sh CARGO_CYCLONEDX [--once]
 #
@@ -28,10 +29,14 @@ if [ -z "$once" ]; then
     copy=$out/in/another/folder
     mkdir -p "$copy"
     git ls-files -z | tar --null --files-from=- --create | tar --extract --directory "$copy"
+    # Under another clock the compiler itself hangs, and certificates are void: it gets the machine's, and cargo what is fetched already.
     elsewhere() {
-        mkdir -p "$out/cargo/registry"
+        mkdir -p "$out/cargo/registry" "$out/clock"
         ln -s "${CARGO_HOME:-$HOME/.cargo}"/registry/{index,cache} "$out/cargo/registry"
-        (umask 077 && CARGO_HOME=$out/cargo LANG=de_DE.UTF-8 TZ=Asia/Tokyo "$copy/scripts/release.sh" "$cyclonedx")
+        printf '#!/bin/sh\nunset LD_PRELOAD\nexec "%s/bin/rustc" "$@"\n' "$(rustc --print sysroot)" >"$out/clock/rustc"
+        chmod +x "$out/clock/rustc"
+        (umask 077 && CARGO_HOME=$out/cargo CARGO_NET_OFFLINE=true LANG=de_DE.UTF-8 TZ=Asia/Tokyo PATH=$out/clock:$PATH \
+            RUSTC=$out/clock/rustc NO_FAKE_STAT=1 faketime -f +400d "$copy/scripts/release.sh" "$cyclonedx")
     }
     check "and in another folder" elsewhere
     check "both are the same, byte for byte" diff "$dist/SHA256SUMS" "$copy/target/dist/SHA256SUMS"
@@ -43,6 +48,18 @@ wanted="SHA256SUMS build gleaner-$version-licences.txt gleaner-capi-$version.cdx
 gleaner-libgc-$version.cdx.json gleaner_${version}_amd64.deb gleaner_${version}_arm64.deb
 $(printf "gleaner-$version-%s.tar.xz " {x86_64,aarch64}-linux{,-debug})"
 check "these files, and no others" is "$(cd "$dist" && printf '%s\n' * | sort | xargs)" "$(xargs -n 1 <<<"$wanted" | sort | xargs)"
+
+# The times of files in all archives and packages, each once, as seconds since 1970.
+times() {
+    { for archive in "$dist"/*.tar.xz; do tar --list --verbose --utc --full-time --file "$archive"; done
+      for package in "$dist"/*.deb; do dpkg-deb --fsys-tarfile "$package" | tar --list --verbose --utc --full-time; done; } |
+        awk '{ print $4 " " $5 " UTC" }' | sort -u | date --file=- +%s
+}
+# A release that was made before has that of its own commit, which its bills have, too.
+if [ -n "$once" ]; then
+    SOURCE_DATE_EPOCH=$(date --date "$(sed -n 's/^ *"timestamp": "\(.*\)".*/\1/p' "$dist/gleaner-cli-$version.cdx.json")" +%s)
+fi
+check "all files have the time of the commit" is "$(times)" "$SOURCE_DATE_EPOCH"
 
 for archive in "$dist"/*.tar.xz; do tar --extract --directory "$out" --file "$archive"; done
 there=$out/$folder
@@ -63,14 +80,16 @@ check "an embedder finds header and library by pkg-config" embeds
 
 # Bytes, of what people download and what is mapped into each process.
 at_most() { [ "$(stat --format %s "$1")" -le "$2" ] || { stat --format '%n has %s bytes' "$1"; return 1; }; }
-has_no_path() { is "$(grep -lrF -e "$PWD" -e "${CARGO_HOME:-$HOME/.cargo}" "$@")" ""; }
+has_no_path() { is "$(grep -lrF -e "$PWD" -e "${CARGO_HOME:-$HOME/.cargo}" -e "$(rustc --print sysroot)" "$@")" ""; }
 stripped() { is "$(readelf --sections --wide "$@" | grep -oE ' \.(debug_info|debug_line|symtab)\b')" ""; }
+build_id() { readelf --notes "$1" | sed -n 's/.*Build ID: //p'; }
 apart() { # apart DIRECTORY BINARY... : each has a file with its lines
-    local file id debug=$1
+    local file id lines debug=$1
     shift
     for file; do
-        id=$(readelf --notes "$file" | sed -n 's/.*Build ID: //p')
-        has "$(readelf --sections --wide "$debug/.build-id/${id:0:2}/${id:2}.debug")" " .debug_line" || return 1
+        id=$(build_id "$file")
+        lines=$debug/.build-id/${id:0:2}/${id:2}.debug
+        is "$(build_id "$lines")" "$id" && has "$(readelf --sections --wide "$lines")" " .debug_line" || return 1
     done
     is "$(find "$debug" -name '*.debug' | wc -l)" "$#"
 }
@@ -80,20 +99,27 @@ built_for() { # built_for NAME BINARY...
     is "$(readelf --file-header "$@" | sed -n 's/^ *Machine: *//p' | sort -u)" "$name"
 }
 same_files() { diff <(cd "$there" && find . | sort) <(cd "$1" && find . | sort); }
-# The machine, how readelf calls it, and the most bytes of the command and of libgc.so.1.
-while read -r machine name command library; do
+same_binaries() { # same_binaries ROOT BINARY...
+    local file root=$1
+    shift
+    for file; do cmp "$file" "$root/${file#"$files/"}" || return 1; done
+}
+# The machine, how Debian and readelf call it, and the most bytes of the command and of libgc.so.1.
+while read -r machine architecture name command library; do
     files=$out/gleaner-$version-$machine-linux
     binaries=("$files/bin/gleaner" "$files/lib/gleaner/libgc.so.1" "$files"/lib/libgleaner.so.*.*)
     check "$machine: the binaries are for it" built_for "${name//_/ }" "${binaries[@]}"
     check "$machine: the same files" same_files "$files"
     check "$machine: the command has $command bytes at most" at_most "$files/bin/gleaner" "$command"
     check "$machine: libgc.so.1 has $library bytes at most" at_most "$files/lib/gleaner/libgc.so.1" "$library"
-    check "$machine: no file names a directory of this machine" has_no_path "$files" "$files-debug"
+    dpkg-deb --extract "$dist/gleaner_${version}_$architecture.deb" "$out/$architecture"
+    check "$machine: no file names a directory of this machine" has_no_path "$files" "$files-debug" "$out/$architecture"
+    check "$machine: the package has the binaries of the archive" same_binaries "$out/$architecture/usr" "${binaries[@]}"
     check "$machine: the binaries are stripped" stripped "${binaries[@]}"
     check "$machine: what debuggers read lies apart, by build id" apart "$files-debug" "${binaries[@]}"
 done <<END
-x86_64 Advanced_Micro_Devices_X86-64 2500000 1000000
-aarch64 AArch64 2500000 1000000
+x86_64 amd64 Advanced_Micro_Devices_X86-64 2500000 1000000
+aarch64 arm64 AArch64 2500000 1000000
 END
 
 # --- bills and licences -----------------------------------------------------------

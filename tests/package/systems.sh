@@ -122,6 +122,9 @@ version() { dpkg-query --show --showformat="\${Version}" gleaner; }
 # shellcheck disable=SC2016
 installed='
 listing >/var/log/before
+install "/mnt/gleaner_$2_$1.deb"
+listing >/var/log/fresh
+dpkg --purge gleaner >/dev/null 2>&1
 install /mnt/older_$1.deb
 [ "$(version)" = 0.0.1 ]
 collects gleaner exec --
@@ -130,8 +133,11 @@ collects
 install "/mnt/gleaner_$2_$1.deb"
 [ "$(version)" = "$2" ] && [ "$(gleaner --version)" = "gleaner $2" ]
 [ "$(gleaner-libgc-divert status)" = on ]
-ls /usr/lib/libgleaner.so.*.0.0.1 2>/dev/null && exit 1
 collects
+gleaner-libgc-divert off
+listing >/var/log/upgraded
+diff /var/log/fresh /var/log/upgraded
+gleaner-libgc-divert on
 gleaner doctor -- "$guile" >/tmp/said || { cat /tmp/said; exit 1; }
 rm /tmp/said
 dpkg --purge gleaner >/dev/null 2>&1
