@@ -277,9 +277,28 @@ DENY := $(RELEASE_TOOLS)/bin/cargo-deny
 $(DENY):
 	$(INSTALL_TOOL) cargo-deny@0.20.2
 
+# The crates as they are published: a copy of the tree, whose manifests say where the sources lie, which the publisher knows.
+PUBLISHED := target/publish
+PUBLISH := cd $(PUBLISHED) && $(CARGO) publish --workspace --allow-dirty $(CARGO_FLAGS)
+.PHONY: publish published-tree
+published-tree:
+	case "$(REPOSITORY)" in https://?*) ;; *) echo "make publish: where do the sources lie? REPOSITORY=https://..." >&2; exit 2;; esac
+	rm -rf $(PUBLISHED); mkdir -p $(PUBLISHED)
+	git ls-files -z | tar --null --files-from=- --create | tar --extract --directory $(PUBLISHED)
+	sed -i '/^license\.workspace/a repository = "$(REPOSITORY)"' $(PUBLISHED)/crates/*/Cargo.toml
+
+publish: published-tree
+	$(PUBLISH)
+
 .PHONY: test-crates test-semver test-oldest
-test-crates: packages-build | $(DENY)
-	$(CARGO) publish --workspace --dry-run --allow-dirty $(CARGO_FLAGS)
+test-crates: REPOSITORY ?= https://example.org/gleaner
+test-crates: packages-build published-tree | $(DENY)
+	$(PUBLISH) --dry-run
+	for crate in target/package/*-$(VERSION).crate; do \
+		name=$$(basename $$crate .crate); \
+		tar --extract --to-stdout --file $$crate $$name/Cargo.toml | grep -qxF 'repository = "$(REPOSITORY)"' || \
+			{ echo "make test-crates: $$name does not say where its sources lie" >&2; exit 1; }; \
+	done
 	$(DENY) $(CARGO_FLAGS) check licenses bans sources
 
 # The interfaces that docs/stability.md promises to keep, against those of the last version, which a tag vVERSION names.
@@ -826,6 +845,7 @@ help:
 #|                          vVERSION, if there is one; installs cargo-semver-checks
 #|   make test-release      that make release makes the same bytes in two folders, and what they are
 #|   make test-oldest       all crates by the oldest Rust that they allow; rustup fetches it
+#|   make publish REPOSITORY=https://...  publishes the crates, which then say that their sources lie there
 #|   make test-package      the Debian package, manual pages and completion
 #|   make test-qemu         what the kernel does on machines with several memory nodes,
 #|                          in QEMU; test-qemu-long: on others, one with 8 nodes and 48
