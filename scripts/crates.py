@@ -4,7 +4,7 @@
  1. a crate is called after its folder, with the prefix `gleaner-`, but for `gleaner` itself;
  2. a crate that is published has a description, keywords, a known category, the workspace's version, licence and oldest
     Rust, and both licences' texts beside its manifest;
- 3. it depends on published crates of this tree alone, by the version that they have;
+ 3. it depends on published crates of this tree alone; and each crate names the version of those of this tree that it depends on;
  4. one that is not published says in its manifest why;
  5. its package has its sources and texts, and nothing else: `cargo package --list`;
  6. docs/stability.md says what is promised of each published crate;
@@ -64,16 +64,17 @@ def description_problems(packages, workspace, exists=os.path.exists):
 
 def dependency_problems(packages):
     """Rule 3. Dependencies of tests alone are left out of a package where they have no version."""
-    published = {package["name"]: package["version"] for package in packages if is_published(package)}
+    versions = {package["name"]: package["version"] for package in packages}
+    published = {package["name"] for package in packages if is_published(package)}
     problems = []
     for package in packages:
         for dependency in package["dependencies"]:
-            if dependency.get("path") is None or not is_published(package) or dependency["kind"] == "dev":
+            if dependency.get("path") is None or dependency["kind"] == "dev":
                 continue
-            if dependency["name"] not in published:
+            if is_published(package) and dependency["name"] not in published:
                 problems.append(f"{package['name']}: depends on {dependency['name']}, which is not published")
-            elif dependency["req"] != f"^{published[dependency['name']]}":
-                problems.append(f"{package['name']}: wants {dependency['name']} {dependency['req']}, not {published[dependency['name']]}")
+            elif dependency["req"] != f"^{versions[dependency['name']]}":
+                problems.append(f"{package['name']}: wants {dependency['name']} {dependency['req']}, not {versions[dependency['name']]}")
     return problems
 
 
@@ -135,6 +136,8 @@ def self_test():
         ("another licence", description_problems([crate(license="M")], workspace, lambda path: True)),
         ("no text of a licence", description_problems([crate()], workspace, lambda path: False)),
         ("no version", dependency_problems([crate(), crate("gleaner-b", dependencies=needs(req="*"))])),
+        ("no version in a crate that is not published",
+         dependency_problems([crate(publish=[]), crate("gleaner-b", publish=[], dependencies=needs(req="*"))])),
         ("a crate that is not there", dependency_problems([crate(publish=[]), crate("gleaner-b", dependencies=needs())])),
         ("no reason", reason_problems({"a": "x = 1\npublish = false\n"})),
         ("what is no source", content_problems({"a": [*packed, "target/x"]})),
