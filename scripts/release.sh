@@ -54,9 +54,9 @@ if ! [ -d "$sysroot/lib/rustlib/aarch64-unknown-linux-gnu/lib" ]; then
 fi
 cargo build --locked --release --target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu \
     -p gleaner-cli -p gleaner-libgc -p gleaner-capi
-# Text, for which any build of these definitions will do: that of the tests.
+# Text, by what of that build runs here.
 pages=$out/pages
-env -u RUSTFLAGS CARGO_TARGET_DIR="$here/target" cargo run --locked --quiet -p gleaner-cli --example pages -- "$pages"
+cargo run --locked --quiet --release --target x86_64-unknown-linux-gnu -p gleaner-cli --example pages -- "$pages"
 python3 scripts/licences.py >"$out/gleaner-$version-licences.txt"
 
 # --- what is unpacked anywhere, and the package for Debian ----------------------

@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     pub(crate) parking: Parking,
     /// The tasks that the current phase began with.
     pub(crate) tasks: TaskQueue,
-    /// How many processors the workers share. Written by [`Crew::expect_processors`](crate::Crew::expect_processors)
+    /// How many processors the workers share; 0 if nobody said. Written by [`Crew::expect_processors`](crate::Crew::expect_processors)
     /// between phases, read by workers.
     pub(crate) processors: AtomicUsize,
     /// How many workers the current phase calls. Written by the leader before it begins, read by workers inside the phase.
@@ -44,7 +44,7 @@ impl Shared {
                 idle: AtomicU64::new(0),
                 parking: Parking::new(parking),
                 tasks: TaskQueue::new(tasks),
-                processors: AtomicUsize::new(usize::MAX),
+                processors: AtomicUsize::new(0),
                 called: AtomicUsize::new(0),
             }
         }
@@ -52,7 +52,8 @@ impl Shared {
 
     /// Whether a worker that has run out of work may look for more before it sleeps.
     pub(crate) fn may_poll(&self) -> bool {
-        self.called.load(Ordering::Relaxed) <= self.processors.load(Ordering::Relaxed)
+        let processors = self.processors.load(Ordering::Relaxed);
+        processors == 0 || self.called.load(Ordering::Relaxed) <= processors
     }
 
     /// A worker inside the phase takes a task: under the monitor's lock, or the queue's own, if there is to be one.

@@ -52,7 +52,8 @@ pub struct TaskQueue {
     next: AtomicU64,
     /// One past the last task. Written in a fill, before `next` is.
     end: AtomicU64,
-    policy: options::TaskQueue,
+    /// Whether the policy is `locked`. Not the policy itself, whose default is no 0: a crew in a static begins as bytes of 0.
+    is_locked: bool,
     /// What tasks are taken under where the crew has no lock for it.
     lock: CountedLock,
 }
@@ -70,7 +71,7 @@ impl TaskQueue {
             Self {
                 next: AtomicU64::new(0),
                 end: AtomicU64::new(0),
-                policy,
+                is_locked: matches!(policy, options::TaskQueue::Locked),
                 lock: CountedLock::new(),
             }
         }
@@ -132,7 +133,11 @@ impl TaskQueue {
 
     /// How tasks are taken.
     pub(crate) fn policy(&self) -> options::TaskQueue {
-        self.policy
+        if self.is_locked {
+            options::TaskQueue::Locked
+        } else {
+            options::TaskQueue::LockFree
+        }
     }
 
     /// The queue's own lock.
@@ -155,23 +160,21 @@ impl TaskQueue {
 
     /// Goes on from `next`, if that is still the next task.
     fn advance(&self, next: u64) -> bool {
-        match self.policy {
-            options::TaskQueue::Locked => {
-                // Release: a store of another thread's ends the release sequence of the fill, whose end is to be seen.
-                self.next.store(next + 1, Ordering::Release);
-                true
-            }
+        if self.is_locked {
+            // Release: a store of another thread's ends the release sequence of the fill, whose end is to be seen.
+            self.next.store(next + 1, Ordering::Release);
+            true
+        } else {
             // Relaxed: it goes on with the release sequence of the fill, and a task is handed to nobody.
-            options::TaskQueue::LockFree => self
-                .next
+            self.next
                 .compare_exchange_weak(next, next + 1, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok(),
+                .is_ok()
         }
     }
 
     /// Does `body` under the lock if the policy has one.
     fn under<R>(&self, lock: &CountedLock, body: impl FnOnce() -> R) -> R {
-        if self.policy == options::TaskQueue::LockFree {
+        if !self.is_locked {
             return body();
         }
         lock.lock();

@@ -1,7 +1,7 @@
 //! Which threads are in a phase, and the moment at which it is finished: one word counted in epochs.
 //!
 //! The idea: a worker is *inside* a phase while it may touch the phase's data, and *active* while it may hold or
-//! publish work. The word holds the phase number, whether the phase is closed, and both counts, so that entering,
+//! publish work. The word holds the phase number, whether the phase is open, and both counts, so that entering,
 //! offering and finishing are single atomic steps on one value. The phase is closed by the very step that takes
 //! `active` to zero, unless batches are undelivered ([`crate::mailbox`]). Their number is in the word as well, and the
 //! phase stays open until their receivers have become active, taken them and stopped being active again. Compare ASPLOS
@@ -75,11 +75,11 @@ const INSIDE_ONE: u64 = 1 << 8;
 const INSIDE_MASK: u64 = 0xff << 8;
 const UNDELIVERED_ONE: u64 = 1 << 16;
 const UNDELIVERED_MASK: u64 = 0x7fff << 16;
-const CLOSED: u64 = 1 << 31;
+const OPEN: u64 = 1 << 31;
 const PHASE_SHIFT: u32 = 32;
 
 /// The most batches that are on their way at a time: their count has the 15 bits that the word has left, and one more
-/// would run into `CLOSED`. It is 16 MB of batches, more than a collector reserves for them.
+/// would run into `OPEN`. It is 16 MB of batches, more than a collector reserves for them.
 pub const MOST_UNDELIVERED: usize = model_size(0x7fff, 1);
 
 /// What a worker brought about by leaving.
@@ -94,7 +94,7 @@ pub struct Left {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Termination {
-    /// Phase number (high half), closed, undelivered, inside, active. Changed by the leader between phases and
+    /// Phase number (high half), open, undelivered, inside, active. Changed by the leader between phases and
     /// by the workers that are inside or want to be; see "Orderings" above.
     state: AtomicU64,
 }
@@ -109,19 +109,19 @@ impl Termination {
     gleaner_base::sync_const_fn! {
         /// No phase is open.
         pub fn new() -> Self {
-            Self { state: AtomicU64::new(CLOSED) }
+            Self { state: AtomicU64::new(0) }
         }
     }
 
     /// Back to "no phase is open". Only in a forked child, before it has helpers.
     pub fn reset(&self) {
-        self.state.store(CLOSED, Ordering::Relaxed);
+        self.state.store(0, Ordering::Relaxed);
     }
 
     /// Whether no phase is open and nobody is inside one.
     pub fn is_quiet(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
-        state & CLOSED != 0 && state & INSIDE_MASK == 0
+        state & OPEN == 0 && state & INSIDE_MASK == 0
     }
 
     /// Leader: opens `phase` with itself inside and active.
@@ -129,14 +129,14 @@ impl Termination {
         debug_assert!(self.is_quiet());
         // A plain store: with the phase before closed and drained nobody can change the word.
         // Release partners the Acquire half of `join`.
-        let state = (phase.get() as u64) << PHASE_SHIFT | INSIDE_ONE | ACTIVE_ONE;
+        let state = (phase.get() as u64) << PHASE_SHIFT | OPEN | INSIDE_ONE | ACTIVE_ONE;
         self.state.store(state, Ordering::Release);
     }
 
     /// Helper: goes inside and becomes active, unless `phase` is closed or gone.
     pub fn join(&self, phase: PhaseNumber) -> bool {
         self.change(phase, |state| {
-            (state & CLOSED == 0).then_some(state + INSIDE_ONE + ACTIVE_ONE)
+            (state & OPEN != 0).then_some(state + INSIDE_ONE + ACTIVE_ONE)
         })
         .is_some()
     }
@@ -146,13 +146,13 @@ impl Termination {
     pub fn step_down(&self, phase: PhaseNumber) -> bool {
         let new = self.change(phase, |state| Some(close_if_last(state - ACTIVE_ONE)));
         debug_assert!(new.is_some(), "a worker inside a phase keeps it current");
-        new.is_some_and(|state| state & CLOSED != 0)
+        new.is_some_and(|state| state & OPEN == 0)
     }
 
     /// A worker inside becomes active again, unless the phase is closed.
     pub fn step_up(&self, phase: PhaseNumber) -> bool {
         self.change(phase, |state| {
-            (state & CLOSED == 0).then_some(state + ACTIVE_ONE)
+            (state & OPEN != 0).then_some(state + ACTIVE_ONE)
         })
         .is_some()
     }
@@ -161,7 +161,7 @@ impl Termination {
     pub fn leave(&self, phase: PhaseNumber, active: bool) -> Left {
         let mut was_open = false;
         let new = self.change(phase, |state| {
-            was_open = state & CLOSED == 0;
+            was_open = state & OPEN != 0;
             let state = state - INSIDE_ONE;
             Some(if active {
                 close_if_last(state - ACTIVE_ONE)
@@ -171,7 +171,7 @@ impl Termination {
         });
         debug_assert!(new.is_some(), "a worker inside a phase keeps it current");
         let new = new.unwrap_or(0);
-        let closed = new & CLOSED != 0;
+        let closed = new & OPEN == 0;
         Left {
             leader_may_wait: closed && (was_open || new & INSIDE_MASK == INSIDE_ONE),
         }
@@ -195,20 +195,19 @@ impl Termination {
 
     /// Whether `phase` is closed, asked from inside.
     pub fn is_finished(&self, phase: PhaseNumber) -> bool {
-        self.is_current(phase)
-            .is_none_or(|state| state & CLOSED != 0)
+        self.is_current(phase).is_none_or(|state| state & OPEN == 0)
     }
 
     /// Leader: whether the phase is closed and nobody else is inside.
     pub fn is_drained(&self, phase: PhaseNumber) -> bool {
         self.is_current(phase)
-            .is_some_and(|state| state & CLOSED != 0 && state & INSIDE_MASK == INSIDE_ONE)
+            .is_some_and(|state| state & OPEN == 0 && state & INSIDE_MASK == INSIDE_ONE)
     }
 
     /// Leader: goes out of a drained phase.
     pub fn end(&self, phase: PhaseNumber) {
         debug_assert!(self.is_drained(phase));
-        let state = (phase.get() as u64) << PHASE_SHIFT | CLOSED;
+        let state = (phase.get() as u64) << PHASE_SHIFT;
         self.state.store(state, Ordering::Release); // nobody changes a closed, drained word
     }
 
@@ -249,7 +248,7 @@ const fn undelivered(state: u64) -> usize {
 
 const fn close_if_last(state: u64) -> u64 {
     if state & (ACTIVE_MASK | UNDELIVERED_MASK) == 0 {
-        state | CLOSED
+        state & !OPEN
     } else {
         state
     }

@@ -31,10 +31,10 @@ use gleaner_base::sync::{
 use super::policy::{Park, hold_up, is_late};
 use crate::termination::{LEADER, MAX_WORKERS, PhaseNumber, Termination};
 
+/// The owner has nothing to do; it spins or is about to sleep. A seat begins so, and a crew in a static as bytes of 0.
+const IDLE: u32 = 0;
 /// The owner has taken its last call and is busy.
-const AWAKE: u32 = 0;
-/// The owner has nothing to do; it spins or is about to sleep.
-const IDLE: u32 = 1;
+const AWAKE: u32 = 1;
 /// The owner sleeps on the futex, or is about to.
 const ASLEEP: u32 = 2;
 /// Another thread called the owner to the phase in the word.
