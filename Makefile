@@ -294,11 +294,9 @@ publish: published-tree
 test-crates: REPOSITORY ?= https://example.org/gleaner
 test-crates: packages-build published-tree | $(DENY)
 	$(PUBLISH) --dry-run
-	for crate in target/package/*-$(VERSION).crate; do \
-		name=$$(basename $$crate .crate); \
-		tar --extract --to-stdout --file $$crate $$name/Cargo.toml | grep -qxF 'repository = "$(REPOSITORY)"' || \
-			{ echo "make test-crates: $$name does not say where its sources lie" >&2; exit 1; }; \
-	done
+	$(CARGO) metadata --no-deps --format-version 1 $(CARGO_FLAGS) --manifest-path $(PUBLISHED)/Cargo.toml | python3 -c 'import json, sys; \
+		lacking = [crate["name"] for crate in json.load(sys.stdin)["packages"] if crate["publish"] is None and crate["repository"] != sys.argv[1]]; \
+		sys.exit(f"make test-crates: these do not say where their sources lie: {lacking}" if lacking else 0)' $(REPOSITORY)
 	$(DENY) $(CARGO_FLAGS) check licenses bans sources
 
 # The interfaces that docs/stability.md promises to keep, against those of the last version, which a tag vVERSION names.
