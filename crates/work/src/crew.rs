@@ -18,6 +18,7 @@
 //! malloc, std or libc.
 
 use core::fmt;
+use core::ptr::NonNull;
 
 use gleaner_base::options;
 use gleaner_base::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
@@ -55,11 +56,11 @@ pub trait Phase: Sync {
     fn work(&self, worker: &Worker<'_>);
 }
 
-/// The objects of a phase, with their lifetimes forgotten.
+/// The objects of a phase, with their lifetimes forgotten. `None` of it is bytes of 0, as all of a new crew: a static takes no room in the file.
 #[derive(Clone, Copy)]
 struct Current {
     phase: *const dyn Phase,
-    mail: Option<*const Mailboxes<'static>>,
+    mail: Option<NonNull<Mailboxes<'static>>>,
 }
 
 /// The threads that work together. One lives in a static of each door, or inside a heap.
@@ -230,7 +231,7 @@ impl Crew {
         // SAFETY: this only forgets the lifetime: the pointer is followed by workers inside the
         // phase, and `run` does not return before they are out.
         let phase: *const (dyn Phase + 'static) = unsafe { core::mem::transmute(phase) };
-        let mail = mail.map(|mail| core::ptr::from_ref(mail).cast());
+        let mail = mail.map(|mail| NonNull::from(mail).cast());
         let current = Current { phase, mail };
         self.phase.with_mut(|slot| {
             // SAFETY: no phase is open and nobody is inside one, so nobody reads the slot.
@@ -281,7 +282,7 @@ impl Crew {
                 return true;
             };
             // SAFETY: the leader keeps the phase object and its boxes alive until this worker leaves the phase.
-            let (phase, mail) = unsafe { (&*phase, mail.map(|mail| &*mail)) };
+            let (phase, mail) = unsafe { (&*phase, mail.map(|mail| mail.as_ref())) };
             let worker = Worker::new(&self.shared, index, number, mail);
             phase.work(&worker);
             assert!(!worker.forgot_its_mail(), "{FORGOT_MAIL}");
