@@ -50,7 +50,9 @@ pub(crate) enum Command {
     Place(PlaceArgs),
     #[cfg(feature = "wasm")]
     Run(RunArgs),
-    /// That it is left out of this build is to be said, whatever its arguments are.
+    // What was left out is to be said, whatever its arguments are.
+    /// Run a WebAssembly program: left out of this build, which has no engine for WebAssembly; on x86-64, build it with
+    /// 'cargo build --release -p gleaner-cli --features wasm'
     #[cfg(not(feature = "wasm"))]
     #[command(hide = true, disable_help_flag = true)]
     Run {
@@ -433,9 +435,9 @@ pub(crate) struct OptionsArgs {
     pub(crate) markdown: bool,
 }
 
-/// Run a benchmark or another program once and print what it took
+/// Run a benchmark or another program once and print what it took; in a build tree alone
 ///
-/// Prints wall and processor time, peak memory and, with --log, collections and pauses; with --json it prints one line of JSON.
+/// The program that measures, gleaner-bench, is made by `make build` and not installed. It prints wall and processor time, peak memory and, with --log, collections and pauses; with --json it prints one line of JSON.
 /// The words after `bench` are those of `gleaner-bench run`; 'gleaner bench --help' shows them.
 #[derive(Args)]
 #[command(

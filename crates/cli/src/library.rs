@@ -116,6 +116,17 @@ fn newest_c_version(data: &[u8]) -> Option<String> {
     Some(format!("{}{name}", String::from_utf8_lossy(C_VERSION)))
 }
 
+/// What to do about a place that will not do.
+fn elsewhere(problem: &str) -> String {
+    format!("{problem}; copy it elsewhere, and name the copy with {VARIABLE}=PATH")
+}
+
+/// Whether the kernel maps code of that file: not where its file system is mounted `noexec`.
+fn may_be_executed(path: &Path) -> bool {
+    let found = rustix::fs::statvfs(path);
+    found.is_ok_and(|found| !found.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
+}
+
 fn check_contents(path: &Path, elf: Elf, loader: &Loader) -> Result<(), String> {
     if !elf.is_shared || elf.has_interpreter {
         return Err("it is a program, not a library".into());
@@ -127,7 +138,12 @@ fn check_contents(path: &Path, elf: Elf, loader: &Loader) -> Result<(), String> 
     }
     // The loader splits the list of preloads at these, and knows no quoting.
     if path.to_string_lossy().contains([' ', ':']) {
-        return Err("LD_PRELOAD cannot name a path with a blank or a colon".into());
+        return Err(elsewhere(
+            "LD_PRELOAD cannot name a path with a blank or a colon",
+        ));
+    }
+    if !may_be_executed(path) {
+        return Err(elsewhere("its file system is mounted noexec"));
     }
     let walk = loader.walk(path, elf, None);
     if !walk.missing.is_empty() {
@@ -148,6 +164,26 @@ mod tests {
         assert_eq!(newest("GLIBC_2.2.5\0").as_deref(), Some("GLIBC_2.2.5"));
         assert_eq!(newest("GLIBC_2.\0").as_deref(), None);
         assert_eq!(newest("GLIBCXX_3.4\0").as_deref(), None);
+    }
+
+    /// The kernel's list says the same. A place that is mounted upon is there twice, and one that cannot be asked about is none.
+    #[test]
+    fn whether_code_is_mapped_is_known_of_each_file_system() {
+        let list = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let words = list.lines().map(|line| line.split(' '));
+        let mounts: std::collections::HashMap<_, _> = words
+            .map(|mut words| (words.nth(1).unwrap(), words.nth(1).unwrap()))
+            .collect();
+        let mut known = 0;
+        for (place, flags) in mounts {
+            if rustix::fs::statvfs(place).is_ok() {
+                let may = !flags.split(',').any(|flag| flag == "noexec");
+                assert_eq!(may_be_executed(Path::new(place)), may, "{place} {flags}");
+                known += 1;
+            }
+        }
+        assert!(known > 0);
+        assert!(!may_be_executed(Path::new("/no/such/file")));
     }
 
     fn nowhere() -> io::Result<PathBuf> {

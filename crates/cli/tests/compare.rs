@@ -22,6 +22,7 @@ int main(int count, char **words) {
     if (!strcmp(does, "fails-here") && getenv("LD_PRELOAD")) { fputs("no luck\n", stderr); return 7; }
     if (!strcmp(does, "fails")) abort();
     if (!strcmp(does, "hangs")) { if (fork() == 0) sleep(1000); sleep(1000); }
+    if (!strcmp(does, "hangs-here") && getenv("LD_PRELOAD")) { fclose(fopen("here", "w")); sleep(1000); }
     if (!strcmp(does, "differs")) puts(getenv("LD_PRELOAD") ? "one" : "other");
     if (!strcmp(does, "varies")) printf("%d\n", getpid());
     if (!strcmp(does, "echoes")) for (int c; (c = getchar()) != EOF;) putchar(c);
@@ -415,17 +416,23 @@ fn gleaner_under_the_name_of_stock_is_found_out() {
 #[test]
 fn an_interrupt_tells_what_is_known() {
     let directory = directory();
-    let mut child = command(&directory, &["--", "./program", "hangs"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    wait_until(&directory, true);
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(3), "{said}");
-    assert!(said.starts_with("Undecided"), "{said}");
-    assert!(said.contains("It was interrupted"), "{said}");
-    wait_until(&directory, false);
+    for hangs in ["hangs", "hangs-here"] {
+        let mut child = command(&directory, &["--", "./program", hangs])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        match hangs {
+            "hangs" => wait_until(&directory, true),
+            _ => while !directory.path("here").exists() {},
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(3), "{said}");
+        assert!(said.starts_with("Undecided"), "{said}");
+        assert!(said.contains("It was interrupted"), "{said}");
+        assert!(!said.contains("Beware"), "one side has not run: {said}");
+        wait_until(&directory, false);
+    }
 }

@@ -143,7 +143,8 @@ impl Found {
     pub(super) fn output(&self) -> Outputs {
         let [own, baseline] = &self.outputs;
         match own.len().max(baseline.len()) {
-            ..2 if own == baseline => Outputs::Same,
+            // Interrupted before both have run.
+            ..2 if own == baseline || own.is_empty() || baseline.is_empty() => Outputs::Same,
             ..2 => Outputs::Differ,
             _ => Outputs::Vary,
         }
