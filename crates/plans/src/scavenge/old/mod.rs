@@ -30,6 +30,7 @@ pub use self::generation::OldGeneration;
 pub use self::mark_compact::MarkCompact;
 pub use self::mark_region::MarkRegion;
 pub(super) use self::mark_region::Swept;
+pub(in crate::scavenge) use self::mark_region::tracing;
 pub use self::mark_sweep::MarkSweep;
 
 /// The policy of that name.

@@ -7,6 +7,7 @@
 //! no room, or what is free is of no use otherwise, everything is slid together after all.
 
 mod trace;
+pub(in crate::scavenge) mod tracing;
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::{Event, Phase};
