@@ -34,6 +34,7 @@ fn fill(mutator: &mut Mutator, of: Array, bytes: u32, sum: usize) -> Vec<gleaner
 fn memory_is_touched_where_it_is_used() {
     large_heaps_with_little_in_them();
     what_pinned_objects_leave_is_given_back();
+    what_is_needed_again_and_again_is_kept();
     for old in [
         OldPolicy::MarkCompact,
         OldPolicy::MarkSweep,
@@ -47,6 +48,54 @@ fn memory_is_touched_where_it_is_used() {
             what_died_is_given_back(old, bytes, arrays);
         }
     }
+}
+
+/// Pages that this process has touched first, ever.
+fn faults() -> usize {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let behind_name = stat.rsplit(')').next().unwrap();
+    behind_name.split(' ').nth(8).unwrap().parse().unwrap()
+}
+
+/// New objects in place fill most of a heap between any two collections: now more of them are large, and now fewer. So memory moves
+/// between the two kinds when that changes, and stays where it is otherwise.
+fn what_is_needed_again_and_again_is_kept() {
+    const LIMIT: usize = 32 * MB;
+    let heap = Heap::builder()
+        .limit(LIMIT)
+        .young(28 * MB)
+        .resize(false)
+        .options("old=mark-region,nursery=in-place")
+        .unwrap()
+        .build()
+        .unwrap();
+    let bytes = heap.array(Elements::Bytes).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let run = |mutator: &mut Mutator, sum: usize| {
+        let (mut done, mut largest) = (0, 0);
+        while done < sum {
+            let small = [10, 30][done / (64 * MB) % 2];
+            for (count, size) in [(small, 1000), (1, 20_000)] {
+                for _ in 0..count {
+                    mutator
+                        .scope(|scope| scope.allocate_array(bytes, size).map(drop))
+                        .unwrap();
+                    done += size as usize;
+                }
+            }
+            largest = largest.max(heap.resident());
+        }
+        largest
+    };
+    run(&mut mutator, 256 * MB);
+    let (before, collections) = (faults(), mutator.totals().scavenges);
+    let largest = run(&mut mutator, 512 * MB);
+    let (more, collections) = (faults() - before, mutator.totals().scavenges - collections);
+    assert!(collections > 10, "{collections}");
+    assert!(largest <= LIMIT && largest > LIMIT / 10 * 9, "{largest}");
+    // It changes eight times.
+    let moved = more * 4096 / MB;
+    assert!(moved < 8 * 8, "{moved} MB in {collections} collections");
 }
 
 /// A heap that was full once and has little in it from then on.

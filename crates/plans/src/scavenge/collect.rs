@@ -221,6 +221,7 @@ impl<F: SlotFormat> Scavenge<F> {
             piece: request.young(),
             beside: beside.saturating_sub(state.lately.beside_used),
             beside_used: beside,
+            old_used: self.old_space_used(),
             allocated,
             stopped_ns: started,
             now_ns: started,

@@ -36,6 +36,7 @@ use super::in_place::state::InPlace;
 use super::locality::{self, Locality};
 use super::memory::counts::ByType;
 use super::memory::external::External;
+use super::memory::room::Needed;
 use super::memory::uses::Touched;
 use super::mutator::RootVisitorPlace;
 use super::nodes::lockstep::Lockstep;
@@ -176,6 +177,7 @@ impl<F: SlotFormat> Scavenge<F> {
             least_young: sizes.least_young(),
             first_young: sizes.first_young(),
             young_large_limit: AtomicUsize::new(sizes.first_eden() + sizes.in_place),
+            needed: Needed::default(),
             old_high: AtomicUsize::new(old.word()),
             old_high_lately: AtomicUsize::new(old.word()),
             pinned_held: AtomicUsize::new(0),

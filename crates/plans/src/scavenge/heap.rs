@@ -38,6 +38,7 @@ use super::in_place::state::InPlace;
 use super::locality::Locality;
 use super::memory::counts::ByType;
 use super::memory::external::External;
+use super::memory::room::Needed;
 use super::memory::uses::Touched;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use super::pins::table::Pins;
@@ -139,6 +140,8 @@ pub struct Scavenge<F> {
     /// How many bytes young large objects take at most before a scavenge. Written in a stopped world; relaxed, since it
     /// is no more than a number to compare with.
     pub(super) young_large_limit: AtomicUsize,
+    /// How much memory the old space and what is beside it are about to need.
+    pub(super) needed: Needed,
     /// The highest top of the old space since memory above its top was released. Written as `beside` says.
     pub(super) old_high: AtomicUsize,
     /// How high it has been since memory was last looked for that it does not need. Written in stopped worlds.

@@ -39,6 +39,8 @@ pub(super) struct Collection {
     pub beside: usize,
     /// What was used there when it began.
     pub beside_used: usize,
+    /// What was used of the old space then.
+    pub old_used: usize,
     /// How long the mutators ran since the one before, in nanoseconds.
     pub mutator_ns: u64,
     /// Bytes that were allocated since the one before.
@@ -63,6 +65,7 @@ impl<F: SlotFormat> Scavenge<F> {
         state.lately.note_pause(collection);
         state.lately.used = self.used();
         state.lately.beside_used = self.beside_used();
+        self.needed.set(world, &state.lately);
         if collection.was_full {
             state.last_full.filled = self.old_used() - self.old_holes();
         }
@@ -362,34 +365,6 @@ impl<F: SlotFormat> Scavenge<F> {
     pub(super) fn old_reached(&self) -> Address {
         Address::new(self.old_high.load(Ordering::Relaxed)).max(self.old.region.top())
     }
-
-    /// Gives memory back that no object of the spaces with a common limit uses, as far as `bytes` more would exceed it.
-    pub(super) fn make_resident_room(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) {
-        self.make_room(locked, bytes, usize::MAX);
-    }
-
-    /// The same for `bytes` more of the old space, of which vacant blocks that hold memory are taken first.
-    pub(super) fn make_old_room(&self, locked: &mut AllocatorLocked<'_>, bytes: usize) {
-        let held = self.lines().map_or(0, MarkRegion::held_vacant_bytes);
-        self.make_room(
-            locked,
-            bytes.saturating_sub(held),
-            held.saturating_sub(bytes),
-        );
-    }
-
-    /// As [`Scavenge::make_resident_room`]; of vacant blocks as many bytes as are `spare`.
-    fn make_room(&self, locked: &mut AllocatorLocked<'_>, bytes: usize, spare: usize) {
-        let top = self.old.region.top();
-        let resident = self.old_resident() + self.beside_resident();
-        let limit = self.old_limit.load(Ordering::Relaxed);
-        let excess = (resident + bytes).saturating_sub(limit);
-        if excess > 0 {
-            let left = excess.saturating_sub(self.release_old_above(top));
-            let left = left.saturating_sub(self.release_vacant(locked, left.min(spare)));
-            self.release_beside(locked, left);
-        }
-    }
 }
 
 /// What workers reserve when more is promoted than was expected.
@@ -407,6 +382,7 @@ impl Lately {
         self.allocated = moving_average(self.allocated, over.allocated);
         self.beside = moving_average(self.beside, over.beside);
         self.most_beside = fading_most(self.most_beside, over.beside_used);
+        self.most_old = fading_most(self.most_old, over.old_used);
         if over.for_room {
             self.cycle_ns += paused;
         }

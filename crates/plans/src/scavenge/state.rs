@@ -93,6 +93,8 @@ pub(super) struct Lately {
     pub(super) beside: usize,
     /// The most that large and pinned objects held lately when a collection began.
     pub(super) most_beside: usize,
+    /// The most that the old space held lately then.
+    pub(super) most_old: usize,
     /// What the young generation is to have while it is collected by itself.
     pub(super) young: usize,
     /// Up to which the old, the pinned and the large space are to be filled before everything is collected.

@@ -424,7 +424,8 @@ impl LargeObjects {
         })
     }
 
-    /// Gives memory of free pages back to the system, the highest first, until it is `wanted` bytes or no more is left.
+    /// Gives memory of free pages back to the system, the highest first, until it is `wanted` bytes or no more is left. A run
+    /// below the frontier goes as a whole, and of the one that ends there as much as is wanted.
     pub fn release_free(&self, _: &mut AllocatorLocked<'_>, mut wanted: usize) {
         let (free, frontier, mapped) = self.inner.with_mut(|inner| {
             // SAFETY: the lock, which is borrowed, protects these fields. Workers that draw strips meanwhile, with `strip`
@@ -437,11 +438,26 @@ impl LargeObjects {
                 )
             }
         });
+        let end = *frontier;
         for run in free.as_mut_slice().iter_mut().rev() {
             if run.clean {
                 continue;
             }
             if wanted == 0 {
+                break;
+            }
+            let most = u32::try_from(wanted.div_ceil(PAGE_BYTES)).unwrap_or(u32::MAX);
+            if run.first + run.pages == end && most < run.pages {
+                let first = end - most;
+                let bytes = most as usize * PAGE_BYTES;
+                let start = NonNull::new(self.address(first).ptr::<u8>());
+                // SAFETY: whole pages of the range that no object uses.
+                if start.is_some_and(|start| unsafe { memory::release(start, bytes) }) {
+                    self.dirty.fetch_sub(most as usize, Ordering::Relaxed);
+                    run.pages -= most;
+                    *frontier = first;
+                    self.unmap_above(first, mapped);
+                }
                 break;
             }
             let Some(start) = NonNull::new(self.address(run.first).ptr::<u8>()) else {

@@ -8,6 +8,7 @@ pub mod evacuation;
 pub mod external;
 pub mod generation_sizes;
 pub mod generations;
+pub mod giving_back;
 pub mod in_place;
 pub mod sharing;
 pub mod sliding;

@@ -7,5 +7,6 @@ mod due;
 pub mod external;
 pub mod limit;
 pub mod release;
+pub mod room;
 pub mod snapshot;
 pub mod uses;

@@ -128,13 +128,54 @@ fn a_range_that_is_taken_as_it_is_used_follows_its_frontier() {
             (0, 0, 999 * PAGE_BYTES)
         );
         space.sweep(&mut stopped(), Generation::Young, all_die);
-        space.release_free(&mut locked(), 1);
+        space.release_free(&mut locked(), usize::MAX);
         assert!(!is_mapped(start) && !is_mapped(page(998)) && space.reached(&mut locked()) == 0);
         memory::unmap(other, PAGE_BYTES);
         assert!(space.allocate(&mut locked(), 2000 * PAGE_BYTES).is_some());
         assert!(space.allocate(&mut locked(), 3000 * PAGE_BYTES).is_none());
         space.sweep(&mut stopped(), Generation::Young, all_die);
-        space.release_free(&mut locked(), 1);
+        space.release_free(&mut locked(), usize::MAX);
+    }
+}
+
+#[test]
+fn of_what_is_free_at_the_frontier_no_more_goes_back_than_is_wanted() {
+    let (space, start) = space();
+    // SAFETY: there is only this thread.
+    unsafe {
+        let low = space.allocate(&mut locked(), 2 * PAGE_BYTES).unwrap().0;
+        let kept = space.allocate(&mut locked(), PAGE_BYTES).unwrap().0;
+        let high = space.allocate(&mut locked(), 8 * PAGE_BYTES).unwrap().0;
+        (0..8).for_each(|page| high.add(page * PAGE_BYTES).store(1));
+        low.store(1);
+        space.sweep(&mut stopped(), Generation::Young, |object, _| {
+            if object == kept {
+                Fate::Young
+            } else {
+                Fate::Dies
+            }
+        });
+        space.release_free(&mut locked(), 2 * PAGE_BYTES + 1);
+        assert_eq!(space.resident(), (1 + 2 + 5) * PAGE_BYTES);
+        assert_eq!(space.reached(&mut locked()), 8 * PAGE_BYTES);
+        let again = space.allocate(&mut locked(), 5 * PAGE_BYTES).unwrap();
+        assert_eq!(again, (high, false));
+        // Those behind it read as zero, and count as used.
+        let behind = space.allocate(&mut locked(), 3 * PAGE_BYTES).unwrap();
+        assert_eq!(behind, (high.add(5 * PAGE_BYTES), true));
+        assert_eq!(behind.0.load(), 0);
+        space.sweep(&mut stopped(), Generation::Young, |object, _| {
+            if object == kept {
+                Fate::Young
+            } else {
+                Fate::Dies
+            }
+        });
+        // All there is: what lies below, too.
+        space.release_free(&mut locked(), 9 * PAGE_BYTES);
+        assert_eq!(space.resident(), PAGE_BYTES);
+        assert_eq!(space.reached(&mut locked()), 3 * PAGE_BYTES);
+        assert!(low.word() == start && low.load() == 0);
     }
 }
 
