@@ -796,3 +796,45 @@ fn new_objects_stay_where_many_live_and_where_no_block_is_free() {
         }
     });
 }
+
+/// A tenth of the new objects lives for some collections, and half of what is allocated are large arrays that die. New objects
+/// leave blocks for copies of those that will live: so few collections have to be of everything.
+#[test]
+fn a_tight_heap_collects_new_objects_alone_as_a_rule() {
+    const LIVE: usize = 60_000;
+    let heap = Heap::builder()
+        .limit(16 * MB)
+        .old(OldPolicy::MarkRegion)
+        .nursery(NurseryPolicy::InPlace)
+        .generations(Generations::Always)
+        .workers(2)
+        .ignore_environment()
+        .build()
+        .unwrap();
+    let node = heap.structure(NODE).unwrap();
+    let slots = heap.reference_array().unwrap();
+    let bytes = heap.array(Elements::Bytes).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        let table = scope.allocate_references(slots, LIVE as u32).unwrap();
+        for number in 0..3_000_000 {
+            scope.nested(|scope| {
+                let one = scope.allocate(node).unwrap();
+                scope.write_u64(one, 0, number as u64).unwrap();
+                if number % 10 == 0 {
+                    // Neighbours in time are none in the table.
+                    scope.set(table, number / 10 * 7919 % LIVE, one).unwrap();
+                }
+                if number % 320 == 0 {
+                    scope.allocate_array(bytes, 20_000).unwrap();
+                }
+            });
+        }
+    });
+    let totals = mutator.totals();
+    let (new, all) = (totals.scavenges, totals.full_collections);
+    assert!(
+        new > 20 && all * 6 <= new,
+        "{new} of new objects, {all} of everything"
+    );
+}

@@ -20,6 +20,7 @@ use gleaner_spaces::precise::large_objects::PAGE_BYTES;
 use gleaner_spaces::precise::tenured::{BLOCK_BYTES, Growth};
 
 use super::collect::Extent;
+use super::in_place::state::InPlace;
 use super::mutator::Mutator;
 use super::stop::whereabouts::Passage;
 use super::{LARGE_BYTES, Scavenge};
@@ -190,10 +191,20 @@ impl<F: SlotFormat> Scavenge<F> {
     /// room that the next scavenge promotes into.
     fn many_young_large(&self, &Request { bytes, place }: &Request) -> bool {
         let is_large = bytes > LARGE_BYTES || matches!(place, Place::Fenced(_));
+        is_large && self.exceeds_young(bytes)
+    }
+
+    /// Bytes of young large objects and arraylets.
+    pub(super) fn young_beside(&self) -> usize {
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::taken);
-        let young = self.large.young_used() + arraylets;
-        let most = self.young_large_limit.load(Ordering::Relaxed);
-        is_large && young > 0 && young + bytes > most
+        self.large.young_used() + arraylets
+    }
+
+    /// Whether `bytes` bytes more are too many young ones beside the nursery. In place, all that is young shares the same bytes.
+    pub(super) fn exceeds_young(&self, bytes: usize) -> bool {
+        let pieces = self.in_place.as_ref().map_or(0, InPlace::taken);
+        let young = self.young_beside() + pieces;
+        young > 0 && young + bytes > self.young_large_limit.load(Ordering::Relaxed)
     }
 
     /// Pinned objects that died are free after a collection of everything, not after a scavenge: whether one is due for

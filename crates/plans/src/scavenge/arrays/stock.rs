@@ -156,8 +156,7 @@ impl<F: SlotFormat> Scavenge<F> {
             self.collect(mutator, extent, "stress");
         }
         let (taken, bytes) = (self.arraylets().taken(), self.arraylet_bytes(count));
-        let most = self.young_large_limit.load(Ordering::Relaxed);
-        if taken > 0 && taken + self.large.young_used() + bytes > most {
+        if taken > 0 && self.exceeds_young(bytes) {
             let reason = "young arraylets take what scavenges leave them";
             let request = Request::arraylets(contents, bytes);
             self.collect_unless_past(mutator, Extent::Young, reason, self.epoch(), request);

@@ -4,6 +4,8 @@
 //! small object. So everything is collected when what is not free has grown to a multiple of what the last such collection
 //! left, when new objects have little room, or when collections of new objects free little while the heap grows.
 
+use gleaner_spaces::precise::tenured::BLOCK_BYTES;
+
 use super::generation_sizes::{GOAL, SMALL};
 
 /// What is known. Sizes are in bytes, shares in thousandths of the time.
@@ -33,6 +35,10 @@ pub struct Measurements {
     pub scavenging: bool,
     /// How many collections of new objects in a row gave little back, this one left out.
     pub poor: u32,
+    /// What lived of the new objects that the last collection of them found, in thousandths.
+    pub survival: usize,
+    /// Threads that copy.
+    pub workers: usize,
     /// Up to what all spaces were to be filled before everything is collected.
     pub target: usize,
     /// The share that collections of new objects took lately.
@@ -82,18 +88,18 @@ pub struct New {
 
 /// Where more than as many thousandths live, each line would soon be in use anyway: what lives stays.
 const MOST_MOVED: usize = 250;
-/// Copies take one free block in so many at most: the others are for new objects, should more live than before.
-const SHARE: usize = 2;
+/// As many are expected to live as lived before and half as much again, in thousandths of thousandths.
+const EXPECTED: usize = 1500;
 
-/// Into how many blocks new objects are copied that live in blocks without anything old; 0 if they stay. As many are expected
-/// to live as lived before and half as much again. What finds no room stays.
+/// Into how many blocks new objects are copied that live in blocks without anything old; 0 if they stay. What finds no room
+/// stays.
 pub fn copies(found: &New) -> usize {
     let pays = found.survival <= MOST_MOVED;
     if found.blocks == 0 || !(pays || found.always) {
         return 0;
     }
-    let expected = (found.blocks * found.survival * 3).div_ceil(2 * 1000);
-    let copies = (expected + found.workers).min(found.free / SHARE);
+    let expected = (found.blocks * found.survival * EXPECTED).div_ceil(1000 * 1000);
+    let copies = (expected + found.workers).min(found.free);
     let frees = copies < found.blocks;
     if frees || found.always { copies } else { 0 }
 }
@@ -126,10 +132,21 @@ pub fn decide(found: &Measurements) -> Decision {
         full,
         reason,
         young,
-        most: young.min(found.left),
+        most: most(found, young),
         target,
         poor,
     }
+}
+
+/// How many bytes are allocated until the next collection: where what lives will be copied, they leave room for that. Without,
+/// it would stay in lines here and there, and few blocks would be free.
+fn most(found: &Measurements, young: usize) -> usize {
+    if found.survival > MOST_MOVED {
+        return young.min(found.left);
+    }
+    let left = found.left.saturating_sub(found.workers * BLOCK_BYTES) as u128;
+    let share = (1000 * 1000 + found.survival * EXPECTED) as u128;
+    young.min((left * (1000 * 1000) / share) as usize)
 }
 
 /// How much is to be allocated between two collections: more where they take much of the time, and slowly less where they
@@ -189,6 +206,8 @@ mod tests {
             adapts: true,
             scavenging: true,
             poor: 0,
+            survival: 1000,
+            workers: 2,
             target: 400 * MB,
             young_share: 20,
             full_share: 20,
@@ -265,6 +284,32 @@ mod tests {
     }
 
     #[test]
+    fn new_objects_leave_room_for_copies_of_those_that_will_live() {
+        let most = |survival, left| {
+            of(|found| (found.survival, found.left, found.young) = (survival, left, 40 * MB)).most
+        };
+        let copies = |of_bytes: usize, survival| {
+            copies(&New {
+                blocks: of_bytes.div_ceil(BLOCK_BYTES),
+                survival,
+                free: usize::MAX,
+                workers: 2,
+                always: false,
+            })
+        };
+        for survival in [0, 10, 100, 250] {
+            let taken = most(survival, 30 * MB);
+            let room = taken + copies(taken, survival) * BLOCK_BYTES;
+            let exact = 30 * MB - 2 * BLOCK_BYTES..=30 * MB + 2 * BLOCK_BYTES;
+            assert!(exact.contains(&room), "{survival}: {taken}, {room}");
+        }
+        assert_eq!(most(100, 30 * MB), (30 * MB - 2 * BLOCK_BYTES) * 100 / 115);
+        assert_eq!(most(251, 30 * MB), 30 * MB, "what lives stays");
+        assert_eq!(most(100, 60 * MB), 40 * MB, "there is room for both");
+        assert_eq!(most(100, BLOCK_BYTES), 0);
+    }
+
+    #[test]
     fn new_objects_are_copied_where_few_of_them_live() {
         let new = |blocks, survival, free| New {
             blocks,
@@ -282,16 +327,16 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_new_objects_leave_half_of_what_is_free_and_free_more_than_they_take() {
+    fn copies_of_new_objects_take_what_is_free_and_free_more_than_they_take() {
         let mut new = New {
             blocks: 100,
             survival: 100,
-            free: 20,
+            free: 10,
             workers: 2,
             always: false,
         };
         assert_eq!(copies(&new), 10);
-        new.free = 1;
+        new.free = 0;
         assert_eq!(copies(&new), 0);
         (new.free, new.blocks, new.survival) = (1000, 3, 1);
         assert_eq!(copies(&new), 0, "three blocks for three");

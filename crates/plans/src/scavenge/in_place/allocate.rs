@@ -147,7 +147,7 @@ impl<F: SlotFormat> Scavenge<F> {
         rest: &mut (Address, Address),
         bytes: usize,
     ) -> Option<(Address, usize)> {
-        if pieces.is_due() {
+        if pieces.is_due(self.young_beside()) {
             return None;
         }
         let lines = self.lines()?;

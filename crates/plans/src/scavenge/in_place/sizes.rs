@@ -92,6 +92,11 @@ impl<F: SlotFormat> Scavenge<F> {
             adapts: self.config.options.resize && collection.for_room,
             scavenging: state.scavenging,
             poor: state.growth.poor,
+            survival: match state.evacuates {
+                true => state.growth.survival,
+                false => 1000,
+            },
+            workers: state.crew_sizes.workers,
             target: lately.old_target,
             young_share: lately.scavenge_share,
             full_share: lately.full_share,

@@ -28,10 +28,11 @@ impl InPlace {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Whether a collection comes before another piece. Not before the first.
-    pub(super) fn is_due(&self) -> bool {
+    /// Whether a collection comes before another piece, if young objects take so many bytes beside the old space. Not before the
+    /// first.
+    pub(super) fn is_due(&self, beside: usize) -> bool {
         let taken = self.taken();
-        taken > 0 && taken >= self.most.load(Ordering::Relaxed)
+        taken > 0 && taken + beside >= self.most.load(Ordering::Relaxed)
     }
 
     /// A piece of so many bytes was taken.
@@ -111,14 +112,18 @@ mod tests {
     #[test]
     fn a_collection_is_due_when_what_may_be_was_taken_and_never_before_the_first_piece() {
         let pieces = InPlace::new(1000);
-        assert!(!pieces.is_due());
+        assert!(!pieces.is_due(0));
+        assert!(
+            !pieces.is_due(5000),
+            "nothing would be collected but large objects"
+        );
         pieces.note_taken(999);
-        assert!(!pieces.is_due());
+        assert!(!pieces.is_due(0) && pieces.is_due(1));
         pieces.note_taken(1);
-        assert!(pieces.is_due() && pieces.taken() == 1000);
+        assert!(pieces.is_due(0) && pieces.taken() == 1000);
         pieces.begin(0);
-        assert!(!pieces.is_due());
+        assert!(!pieces.is_due(0));
         pieces.note_taken(8);
-        assert!(pieces.is_due());
+        assert!(pieces.is_due(0));
     }
 }
