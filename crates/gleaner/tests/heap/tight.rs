@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::random::Rng;
 use crate::setups::FORMATS;
 use gleaner::{
-    Builder, Heap, Local, NurseryPolicy, OldPolicy, Phase, References, Scope, Structure, Type,
+    Builder, Elements, Generations, Heap, Local, NurseryPolicy, OldPolicy, Phase, References,
+    Scope, Structure, Type,
 };
 
 const NODE: Structure = Structure {
@@ -15,6 +16,7 @@ const NODE: Structure = Structure {
     bytes: 40,
 };
 const COUNT: usize = 60_000;
+const MB: usize = 1 << 20;
 
 /// What collections of a heap did.
 #[derive(Default)]
@@ -194,4 +196,45 @@ fn lines_with_little_in_them_are_slid_together_once_and_not_around_pins() {
             });
         }
     }
+}
+
+/// A fifth of the new objects lives for some collections, and half of what is allocated are large arrays that die. New objects
+/// leave blocks for copies of those that will live: so few collections have to be of everything.
+#[test]
+fn new_objects_in_place_are_collected_alone_as_a_rule() {
+    let heap = Heap::builder()
+        .limit(12 * MB)
+        .old(OldPolicy::MarkRegion)
+        .nursery(NurseryPolicy::InPlace)
+        .generations(Generations::Always)
+        .workers(2)
+        .ignore_environment()
+        .build()
+        .unwrap();
+    let node = heap.structure(NODE).unwrap();
+    let slots = heap.reference_array().unwrap();
+    let bytes = heap.array(Elements::Bytes).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    mutator.scope(|scope| {
+        let table = scope.allocate_references(slots, COUNT as u32).unwrap();
+        for number in 0..3_000_000 {
+            scope.nested(|scope| {
+                let one = scope.allocate(node).unwrap();
+                scope.write_u64(one, 0, number as u64).unwrap();
+                if number % 5 == 0 {
+                    // Neighbours in time are none in the table.
+                    scope.set(table, number / 5 * 7919 % COUNT, one).unwrap();
+                }
+                if number % 320 == 0 {
+                    scope.allocate_array(bytes, 20_000).unwrap();
+                }
+            });
+        }
+    });
+    let totals = mutator.totals();
+    let (new, all) = (totals.scavenges, totals.full_collections);
+    assert!(
+        new > 20 && all * 14 <= new,
+        "{new} of new objects, {all} of everything"
+    );
 }
