@@ -93,9 +93,9 @@ fn what_is_needed_again_and_again_is_kept() {
     let (more, collections) = (faults() - before, mutator.totals().scavenges - collections);
     assert!(collections > 10, "{collections}");
     assert!(largest <= LIMIT && largest > LIMIT / 10 * 9, "{largest}");
-    // It changes eight times.
+    // It changes eight times, each time by 3 MB or more.
     let moved = more * 4096 / MB;
-    assert!(moved < 8 * 8, "{moved} MB in {collections} collections");
+    assert!(moved < 8 * 4, "{moved} MB in {collections} collections");
 }
 
 /// A heap that was full once and has little in it from then on.
