@@ -310,6 +310,14 @@ impl<'a> Translator<'a> {
         )
     }
 
+    /// Whether the type of an operand at a depth of the stack excludes null.
+    fn is_never_null(&self, depth: usize) -> bool {
+        match self.types.get_operand_type(depth) {
+            Some(Some(wasmparser::ValType::Ref(of))) => !of.is_nullable(),
+            _ => false,
+        }
+    }
+
     // --- the stack -------------------------------------------------------------------------------------------------
 
     fn push(&mut self, value: Value) {
@@ -410,6 +418,13 @@ impl<'a> Translator<'a> {
     fn trap_if_null(&mut self, reference: Value, kind: TrapKind) {
         let is_null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
         self.trap_if(kind, is_null);
+    }
+
+    /// Traps if the operand of the instruction at this depth of the stack is null, unless its type excludes that.
+    fn trap_if_operand_is_null(&mut self, reference: Value, depth: usize) {
+        if !self.is_never_null(depth) {
+            self.trap_if_null(reference, TrapKind::NullReference);
+        }
     }
 
     fn trap_always(&mut self, kind: TrapKind) {

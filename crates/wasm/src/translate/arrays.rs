@@ -223,9 +223,9 @@ impl Translator<'_> {
         array
     }
 
-    /// The address of an element, less the offset of the first one.
-    fn element(&mut self, array: Value, index: Value, log2: u32) -> Value {
-        self.trap_if_null(array, TrapKind::NullReference);
+    /// The address of an element, less the offset of the first one. The array is the operand at this depth.
+    fn element(&mut self, array: Value, depth: usize, index: Value, log2: u32) -> Value {
+        self.trap_if_operand_is_null(array, depth);
         let length = self.length(array);
         let is_beyond = self
             .builder
@@ -248,7 +248,7 @@ impl Translator<'_> {
         let number = self.type_number(index);
         let (cell, log2) = self.array_cell(number);
         let (array, index) = self.pop2();
-        let at = self.element(array, index, log2);
+        let at = self.element(array, 1, index, log2);
         let value = self.load_cell(at, self.fast().elements_offset, cell, extension);
         let storage = self.element_storage(number);
         self.push_stored(storage, value);
@@ -272,13 +272,13 @@ impl Translator<'_> {
             Operator::ArraySet { array_type_index } => {
                 let (cell, log2) = self.array_cell(self.type_number(array_type_index));
                 let (array, index, value) = self.pop3();
-                let at = self.element(array, index, log2);
+                let at = self.element(array, 2, index, log2);
                 let first = self.fast().elements_offset;
                 self.store_cell_with_barrier(array, (at, first), cell, value);
             }
             Operator::ArrayLen => {
                 let array = self.pop();
-                self.trap_if_null(array, TrapKind::NullReference);
+                self.trap_if_operand_is_null(array, 0);
                 let length = self.length(array);
                 self.push(length);
             }

@@ -49,12 +49,12 @@ impl Translator<'_> {
             }
             Operator::CallRef { type_index } => {
                 let record = self.pop();
-                self.trap_if_null(record, TrapKind::NullReference);
+                self.trap_if_operand_is_null(record, 0);
                 self.call_record(type_index, record);
             }
             Operator::ReturnCallRef { type_index } => {
                 let record = self.pop();
-                self.trap_if_null(record, TrapKind::NullReference);
+                self.trap_if_operand_is_null(record, 0);
                 self.return_call_record(type_index, record);
             }
             _ => return false,

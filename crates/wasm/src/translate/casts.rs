@@ -2,7 +2,8 @@
 //!
 //! The type of an object stands in its header. A final type is found by one comparison. For others the heap's word of the
 //! type leads to a description with the display, and a type is a subtype of another if the other one's number is at its
-//! place there. An integer of 31 bits has no header: it is looked for first, unless the type of the operand excludes it.
+//! place there. Null and an integer of 31 bits have no header: they are looked for first, unless the type of the operand
+//! excludes them.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -70,7 +71,7 @@ impl Translator<'_> {
     /// The integer on the stack, with its mark.
     fn integer(&mut self) -> Value {
         let reference = self.pop();
-        self.trap_if_null(reference, TrapKind::NullReference);
+        self.trap_if_operand_is_null(reference, 0);
         self.builder.ins().ireduce(types::I32, reference)
     }
 
@@ -117,7 +118,9 @@ impl Translator<'_> {
             HeapType::None | HeapType::NoFunc | HeapType::NoExtern | HeapType::NoExn => {
                 return self.flag(false);
             }
-            HeapType::Any | HeapType::Func | HeapType::Extern | HeapType::Exn if ty.nullable => {
+            HeapType::Any | HeapType::Func | HeapType::Extern | HeapType::Exn
+                if ty.nullable || self.is_never_null(0) =>
+            {
                 return self.flag(true);
             }
             HeapType::Any | HeapType::Func | HeapType::Extern | HeapType::Exn => IntCC::NotEqual,
@@ -129,8 +132,10 @@ impl Translator<'_> {
     fn has_defined_type(&mut self, reference: Value, ty: RefType) -> Value {
         let done = self.builder.create_block();
         let flag = self.builder.append_block_param(done, types::I8);
-        let is_null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
-        self.decide_if(is_null, ty.nullable, done);
+        if !self.is_never_null(0) {
+            let is_null = self.builder.ins().icmp_imm_u(IntCC::Equal, reference, 0);
+            self.decide_if(is_null, ty.nullable, done);
+        }
         let found = match ty.heap {
             HeapType::Concrete(number) if self.registry().is_function(ty.heap) => {
                 self.function_has_type(reference, number)

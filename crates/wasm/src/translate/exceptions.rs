@@ -12,7 +12,6 @@ use wasmparser::{Catch, Operator, TryTable};
 use super::Translator;
 use super::objects::{Extension, Slowly};
 use crate::builtin::Builtin;
-use crate::error::TrapKind;
 use crate::layout::{Layout, Place};
 
 impl Translator<'_> {
@@ -22,7 +21,7 @@ impl Translator<'_> {
             Operator::Throw { tag_index } => self.throw(tag_index),
             Operator::ThrowRef => {
                 let exception = self.pop();
-                self.trap_if_null(exception, TrapKind::NullReference);
+                self.trap_if_operand_is_null(exception, 0);
                 self.throw_object(exception);
             }
             _ => return false,

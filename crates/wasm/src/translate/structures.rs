@@ -5,7 +5,6 @@ use wasmparser::Operator;
 
 use super::objects::{Extension, Slowly};
 use super::{Translator, trusted};
-use crate::error::TrapKind;
 use crate::layout::{Cell, Layout, Place};
 use crate::types::{Composite, Storage};
 
@@ -43,7 +42,7 @@ impl Translator<'_> {
                 field_index,
             } => {
                 let (object, value) = self.pop2();
-                self.trap_if_null(object, TrapKind::NullReference);
+                self.trap_if_operand_is_null(object, 1);
                 let Place { offset, cell } =
                     self.structure(struct_type_index).0[field_index as usize];
                 self.store_cell_with_barrier(object, (object, offset), cell, value);
@@ -98,7 +97,7 @@ impl Translator<'_> {
 
     fn get_field(&mut self, index: u32, field: u32, extension: Extension) {
         let object = self.pop();
-        self.trap_if_null(object, TrapKind::NullReference);
+        self.trap_if_operand_is_null(object, 0);
         let Place { offset, cell } = self.structure(index).0[field as usize];
         let value = self.load_cell(object, offset, cell, extension);
         let storage = self.field_storage(index, field);

@@ -48,7 +48,7 @@ impl Translator<'_> {
             }
             Operator::RefAsNonNull => {
                 let reference = self.pop();
-                self.trap_if_null(reference, TrapKind::NullReference);
+                self.trap_if_operand_is_null(reference, 0);
                 self.push(reference);
             }
             Operator::RefFunc { function_index } => {

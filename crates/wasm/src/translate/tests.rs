@@ -1,9 +1,9 @@
-//! The CLIF that some functions become: where the barrier is and where not, and which tests a cast makes.
+//! The CLIF that some functions become: where the barrier is and where not, and what is tested of references.
 
 use std::sync::Arc;
 
 use cranelift_codegen::ir::instructions::InstructionData;
-use cranelift_codegen::ir::{Function, Opcode, types};
+use cranelift_codegen::ir::{Function, Opcode, ValueDef, types};
 use cranelift_frontend::FunctionBuilderContext;
 use gleaner::{Heap, References};
 
@@ -17,6 +17,7 @@ const TYPES: &str = r#"
     (type $pair (struct (field $one (mut (ref null $box))) (field $any (mut anyref))))
     (type $boxes (array (mut (ref null $box))))
     (type $final (sub final (struct (field i32))))
+    (type $plain (func))
     (tag $tag)
     (func $other)"#;
 
@@ -201,4 +202,69 @@ fn a_cast_looks_for_integers_where_there_may_be_some() {
             (return (ref.test (ref $box))))
         (ref.test (ref $box))";
     assert_eq!(integer_tests(text), 2, "{text}");
+}
+
+/// How often a function compares something with zero, with wide references.
+fn null_tests(text: &str) -> usize {
+    count(
+        &clif(References::Wide, text),
+        |function, data| match *data {
+            InstructionData::IntCompare {
+                opcode: Opcode::Icmp,
+                args,
+                ..
+            } => {
+                let ValueDef::Result(inst, _) = function.dfg.value_def(args[1]) else {
+                    return false;
+                };
+                matches!(function.dfg.insts[inst], InstructionData::UnaryImm { imm, .. } if imm.bits() == 0)
+            }
+            _ => false,
+        },
+    )
+}
+
+#[test]
+fn an_operand_is_compared_with_null_where_its_type_has_null() {
+    for (ty, uses) in [
+        ("$box", "(drop (struct.get $box 0 (local.get 0)))"),
+        (
+            "$pair",
+            "(struct.set $pair $one (local.get 0) (ref.null $box))",
+        ),
+        ("$boxes", "(drop (array.len (local.get 0)))"),
+        (
+            "$boxes",
+            "(drop (array.get $boxes (local.get 0) (i32.const 1)))",
+        ),
+        (
+            "$boxes",
+            "(array.set $boxes (local.get 0) (i32.const 1) (ref.null $box))",
+        ),
+        ("$plain", "(call_ref $plain (local.get 0))"),
+        ("$plain", "(return_call_ref $plain (local.get 0))"),
+        ("i31", "(drop (i31.get_u (local.get 0)))"),
+        ("any", "(drop (ref.as_non_null (local.get 0)))"),
+        ("exn", "(throw_ref (local.get 0))"),
+        ("struct", "(drop (ref.test (ref $final) (local.get 0)))"),
+        ("struct", "(drop (ref.cast (ref null $box) (local.get 0)))"),
+        ("i31", "(drop (ref.test (ref any) (local.get 0)))"),
+    ] {
+        let with_null = format!("(param (ref null {ty})) {uses}");
+        let without = format!("(param (ref {ty})) {uses}");
+        assert_eq!(
+            null_tests(&with_null) - null_tests(&without),
+            1,
+            "{with_null}"
+        );
+    }
+    // The operand that counts is the object, not what lies above it.
+    for text in [
+        "(param (ref null $pair) (ref $box)) (struct.set $pair $one (local.get 0) (local.get 1))",
+        "(param (ref null $boxes) (ref $box)) (array.set $boxes (local.get 0) (i32.const 1) (local.get 1))",
+    ] {
+        let text = text.to_string();
+        let without = text.replacen("null ", "", 1);
+        assert_eq!(null_tests(&text) - null_tests(&without), 1, "{text}");
+    }
 }
