@@ -4,7 +4,7 @@ use std::fmt;
 
 use gleaner::BuildError;
 
-use crate::values::Object;
+use crate::thrown::Thrown;
 
 /// Why a module is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -173,7 +173,7 @@ pub enum Trap {
         backtrace: Vec<String>,
     },
     /// An exception that nothing caught.
-    Exception(Object),
+    Exception(Thrown),
     /// The program ended itself by a host function, with this status.
     Exit(u32),
     /// A host function answered with an error, a call from the host does not fit, or a function that was called for the first
@@ -216,7 +216,7 @@ impl fmt::Display for Trap {
                     .iter()
                     .try_for_each(|function| write!(out, "\n    in {function}"))
             }
-            Trap::Exception(_) => out.write_str("an exception was not caught"),
+            Trap::Exception(thrown) => thrown.fmt(out),
             Trap::Exit(status) => write!(out, "the program ended itself with status {status}"),
             Trap::Host(message) => out.write_str(message),
         }

@@ -32,10 +32,9 @@ impl Active<'_> {
         &mut self.state.instances[self.number]
     }
 
-    /// A trap of the code that called, with the functions that are active.
-    pub(crate) fn trap_at(&self, kind: TrapKind, offset: Option<u32>) -> Ending {
-        let mut backtrace = Vec::new();
-        let mut place = offset;
+    /// The functions that are active, and where the newest of them called.
+    pub(crate) fn backtrace(&self) -> (Vec<String>, Option<u32>) {
+        let (mut backtrace, mut place) = (Vec::new(), None);
         let mut visit = |frame: &frames::Frame<'_>| {
             place = place.or_else(|| frame.block.place(frame.return_address));
             backtrace.extend(frame.block.name(frame.return_address));
@@ -46,9 +45,15 @@ impl Active<'_> {
         };
         // SAFETY: this thread's mutator, whose code called the runtime.
         let _ = unsafe { frames::walk(&self.state.code, self.state.record(), &mut visit) };
+        (backtrace, place)
+    }
+
+    /// A trap of the code that called, with the functions that are active.
+    pub(crate) fn trap_at(&self, kind: TrapKind, offset: Option<u32>) -> Ending {
+        let (backtrace, place) = self.backtrace();
         Ending::Trap(Trap::Program {
             kind,
-            offset: place,
+            offset: offset.or(place),
             backtrace,
         })
     }

@@ -9,6 +9,7 @@ use crate::context;
 use crate::error::{Trap, TrapKind};
 use crate::frames;
 use crate::state::{Ending, Engine, State};
+use crate::thrown::Thrown;
 use crate::values::Object;
 
 /// Throws: compiled code goes on in the nearest handler of the newest stretch, which otherwise ends with the exception.
@@ -26,11 +27,15 @@ pub(super) unsafe extern "C" fn throw(context: *const u64, exception: u64) {
             );
         }
         answer(context, |active| {
-            let object = Object::new(&mut active.state.mutator, exception);
-            let ending = object.map_or_else(
-                || active.trap(TrapKind::OutOfMemory),
-                |object| Ending::Trap(Trap::Exception(object)),
-            );
+            let text = active.state.text_of_exception(exception);
+            let ending = match Object::new(&mut active.state.mutator, exception) {
+                Some(exception) => Ending::Trap(Trap::Exception(Thrown {
+                    exception,
+                    text,
+                    backtrace: active.backtrace().0,
+                })),
+                None => active.trap(TrapKind::OutOfMemory),
+            };
             Err::<(), _>(ending)
         });
     }
@@ -65,9 +70,9 @@ pub(super) unsafe extern "C" fn call_host(context: *const u64, buffer: u64) {
     // SAFETY: as above.
     unsafe {
         match ending {
-            Ending::Trap(Trap::Exception(exception)) => {
-                let bits = exception.bits();
-                drop(exception);
+            Ending::Trap(Trap::Exception(thrown)) => {
+                let bits = thrown.exception.bits();
+                drop(thrown);
                 throw(context, bits);
             }
             other => answer(context, |_| Err::<(), _>(other)),
