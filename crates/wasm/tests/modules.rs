@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use gleaner::{Heap, References};
 use gleaner_wasm::wasi::{self, RunError, Setup};
 use gleaner_wasm::{Compilation, Compile, Engine, Settings, Trap};
+use gleaner_workloads::{Facts, Mutators, Scale};
 
 const PRESSURE: &str = "stress=100,verify=edges,poison=on";
 
@@ -23,8 +24,12 @@ fn file(path: &Path) -> File {
 }
 
 fn committed(name: &str) -> PathBuf {
-    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
-    modules.join(name)
+    let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    match name.strip_prefix("rivals/") {
+        // Programs to measure with: little of each runs here.
+        Some(name) => crate_root.join("../../rivals/wasm/programs").join(name),
+        None => crate_root.join("tests/modules").join(name),
+    }
 }
 
 /// Runs a module under pressure, with its standard output in a file: how it ended, what it printed, and how often the heap
@@ -127,17 +132,27 @@ fn kotlin_interpreter() {
 }
 
 #[test]
+fn kotlin_coroutines() {
+    check("kotlin/coroutines", References::Compressed, 20);
+}
+
+#[test]
+fn kotlin_arrays() {
+    check("kotlin/arrays", References::Compressed, 20);
+    check("kotlin/arrays", References::Wide, 20);
+}
+
+#[test]
 fn an_exception_that_a_kotlin_program_does_not_catch() {
-    let (ended, printed, _) = run(
-        "kotlin/uncaught",
-        References::Compressed,
-        Setup::new().unwrap(),
-    );
-    assert_eq!(printed, expected("kotlin/uncaught"));
-    assert!(
-        matches!(ended, Err(RunError::Trap(Trap::Exception(_)))),
-        "{ended:?}"
-    );
+    for references in [References::Compressed, References::Wide] {
+        let (ended, printed, _) = run("kotlin/uncaught", references, Setup::new().unwrap());
+        assert_eq!(printed, expected("kotlin/uncaught"));
+        let Err(RunError::Trap(Trap::Exception(thrown))) = ended else {
+            panic!("{ended:?}");
+        };
+        assert_eq!(thrown.text.as_deref(), Some("nothing catches this"));
+        assert!(!thrown.backtrace.is_empty(), "no function is named");
+    }
 }
 
 #[test]
@@ -159,6 +174,21 @@ fn ocaml_trees() {
 #[test]
 fn ocaml_interpreter() {
     check("ocaml/interpreter", References::Compressed, 50);
+}
+
+#[test]
+fn ocaml_json() {
+    check("ocaml/json", References::Wide, 50);
+}
+
+#[test]
+fn ocaml_coroutines() {
+    check("ocaml/coroutines", References::Compressed, 20);
+}
+
+#[test]
+fn ocaml_arrays() {
+    check("ocaml/arrays", References::Compressed, 20);
 }
 
 #[test]
@@ -206,4 +236,88 @@ fn ocaml_files_below_a_directory() {
 #[test]
 fn ocaml_links_and_times() {
     check_with_directory("ocaml/system", 0);
+}
+
+#[test]
+fn programs_that_are_measured_print_what_they_print_elsewhere() {
+    for (name, expected) in [
+        (
+            "kotlin/json",
+            "turn 1: 2444 characters, hash 1059805491\nturn 2: 2451 characters, hash -107505513\n",
+        ),
+        (
+            "kotlin/sorting",
+            "25 names from name0 to name9, hashes 654022094 and 150422806\n",
+        ),
+        (
+            "kotlin/graph",
+            "188 reached, farthest 3041; 23 components, the largest of 178\n",
+        ),
+        (
+            "kotlin/richards",
+            "2 turns, each with 23246 packets and 9297 holds\n",
+        ),
+        (
+            "ocaml/compiler",
+            "5912 characters, 1330 instructions, hash -232015\n",
+        ),
+        (
+            "ocaml/maps",
+            "41 keys; versions have 462\n100 words, hash 299913\n79 keys, sum 5030\n",
+        ),
+        (
+            "ocaml/lists",
+            "10 boards of 5\n24 orders, hash 722602\n119 characters, from 4321\n",
+        ),
+    ] {
+        let mut setup = Setup::new().unwrap();
+        setup.argument(name).unwrap();
+        setup.argument("--tiny").unwrap();
+        let name = format!("rivals/{name}");
+        let (ended, printed, collected) = run(&name, References::Compressed, setup);
+        assert_eq!(printed, expected, "{name}");
+        assert!(matches!(ended, Ok(0)), "{name}: {ended:?}");
+        // The scheduler allocates little.
+        assert!(collected >= 1, "{name}: {collected} collections");
+    }
+}
+
+/// What a workload of `gleaner-bench native` comes to, little of it.
+fn native_result(name: &str, input: &Path) -> u64 {
+    let scale = Scale {
+        tiny: true,
+        wasteful: false,
+        input: Some(input.to_path_buf()),
+        working_set: 0,
+        seed: 1,
+        transactions: None,
+        any_arrays: false,
+    };
+    let heap = Heap::builder().limit(32 << 20).build().unwrap();
+    let workload = gleaner_workloads::find(name).unwrap();
+    let prepared = workload.prepare(&heap, &scale).unwrap();
+    let mut mutator = heap.attach().unwrap();
+    let facts = &mut Facts::new();
+    let result = prepared.run(&mut mutator, &Mutators::new(1), facts);
+    result.unwrap()
+}
+
+#[test]
+fn workloads_come_to_what_they_come_to_without_webassembly() {
+    let document = committed("document.xml");
+    for name in ["gcbench", "queue", "refarray", "quads", "xml"] {
+        let expected = format!("{}\n", native_result(name, &document));
+        for language in ["kotlin", "ocaml"] {
+            let mut setup = Setup::new().unwrap();
+            for word in ["workloads", name, "--tiny"] {
+                setup.argument(word).unwrap();
+            }
+            setup.stream(0, File::open(&document).unwrap().into());
+            let module = format!("{language}/workloads");
+            let (ended, printed, collected) = run(&module, References::Compressed, setup);
+            assert_eq!(printed, expected, "{module} {name}");
+            assert!(matches!(ended, Ok(0)), "{module} {name}: {ended:?}");
+            assert!(collected >= 20, "{module} {name}: {collected} collections");
+        }
+    }
 }

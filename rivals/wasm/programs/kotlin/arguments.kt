@@ -14,7 +14,7 @@ private external fun argsSizesGet(count: Int, bytes: Int): Int
 private external fun argsGet(addresses: Int, bytes: Int): Int
 
 /** The bytes of all words of the command line. */
-private fun commandLine(): String = withScopedMemoryAllocator { allocator ->
+fun commandLine(): String = withScopedMemoryAllocator { allocator ->
     val sizes = allocator.allocate(8)
     check(argsSizesGet(sizes.address.toInt(), (sizes + 4).address.toInt()) == 0)
     val (count, bytes) = sizes.loadInt() to (sizes + 4).loadInt()

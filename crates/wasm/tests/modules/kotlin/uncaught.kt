@@ -4,5 +4,11 @@ fun fail(depth: Int): Int = if (depth == 0) throw IllegalStateException("nothing
 
 fun main() {
     println("begins")
+    // Were a message never read, Binaryen would leave it out.
+    try {
+        throw UnsupportedOperationException("this is caught")
+    } catch (caught: RuntimeException) {
+        println(caught.message)
+    }
     fail(10)
 }
