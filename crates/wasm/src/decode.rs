@@ -42,7 +42,7 @@ pub(crate) const FEATURES: WasmFeatures = WasmFeatures::MUTABLE_GLOBAL
 const MODULE_FEATURES: WasmFeatures = FEATURES.union(WasmFeatures::SIMD);
 
 /// What it has not, by the names of the proposals.
-const REFUSED: [(WasmFeatures, &str); 9] = [
+const REFUSED: [(WasmFeatures, &str); 10] = [
     (WasmFeatures::SIMD, SIMD),
     (WasmFeatures::RELAXED_SIMD, "relaxed SIMD"),
     (WasmFeatures::MEMORY64, "memory64"),
@@ -58,6 +58,7 @@ const REFUSED: [(WasmFeatures, &str); 9] = [
     (WasmFeatures::STACK_SWITCHING, "stack switching"),
     (WasmFeatures::CUSTOM_PAGE_SIZES, "custom page sizes"),
     (WasmFeatures::WIDE_ARITHMETIC, "wide arithmetic"),
+    (WasmFeatures::CUSTOM_DESCRIPTORS, "custom descriptors"),
 ];
 
 const SIMD: &str = "fixed-width SIMD";
@@ -72,6 +73,11 @@ impl From<wasmparser::Error> for LoadError {
                 .find(|(feature, _)| missing.contains(*feature))
         }) {
             Some(&(_, proposal)) => LoadError::Unsupported { proposal, offset },
+            // The sizes that any engine may refuse.
+            None if error.message().contains("exceeds limit of") => LoadError::TooLarge(format!(
+                "{} (at offset {offset:#x}); split it",
+                error.message()
+            )),
             None => LoadError::Invalid {
                 message: error.message().into(),
                 offset,

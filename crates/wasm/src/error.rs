@@ -35,7 +35,7 @@ impl fmt::Display for LoadError {
             LoadError::Invalid { message, offset } => {
                 write!(
                     out,
-                    "not a valid WebAssembly module: {message} (at offset {offset:#x})"
+                    "not a valid WebAssembly module: {message} (at offset {offset:#x}); compile it anew, or copy it whole"
                 )
             }
             LoadError::Unsupported { proposal, offset } => write!(

@@ -16,7 +16,7 @@ use crate::module::{
 };
 use crate::runtime::{Active, memories, tables};
 use crate::state::{Ending, Engine, Loaded, Module, State};
-use crate::storage::{Global, Memory, Segment, Table};
+use crate::storage::{Global, MOST_ELEMENTS, Memory, Segment, Table};
 use crate::types::{HeapType, Number, RefType, ValType};
 use crate::values::{Function, Value};
 
@@ -260,7 +260,10 @@ impl State {
             match resolve(module, name) {
                 None => problems.push(format!("{module}.{name} is missing")),
                 Some(item) if !self.is_importable(item, *ty) => {
-                    problems.push(format!("{module}.{name} has another type than {ty:?}"));
+                    let (found, wanted) = (self.found_in_words(item), self.wanted_in_words(*ty));
+                    problems.push(format!(
+                        "{module}.{name} is {found}, where the module wants {wanted}"
+                    ));
                 }
                 Some(item) => found.push(item),
             }
@@ -370,8 +373,12 @@ impl State {
         for &ty in &of.tables[instance.tables.len()..] {
             let is_managed = self.registry.is_managed(ValType::Ref(ty.element));
             let table = Table::new(&mut self.mutator, ty, is_managed);
-            let none =
-                || InstantiateError::NoMemory(format!("a table of {} elements", ty.limits.least));
+            let none = || {
+                InstantiateError::NoMemory(format!(
+                    "a table of {} elements: {MOST_ELEMENTS} is the most that this engine's tables have",
+                    ty.limits.least
+                ))
+            };
             self.tables.push(table.ok_or_else(none)?);
             instance.tables.push(self.tables.len() - 1);
         }

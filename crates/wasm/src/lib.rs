@@ -53,6 +53,7 @@ mod translate;
 mod types;
 mod values;
 pub mod wasi;
+mod words;
 
 pub use error::{EngineError, InstantiateError, LoadError, Trap, TrapKind};
 pub use instance::{Extern, InstanceId};

@@ -16,7 +16,7 @@ pub(crate) const PAGE_BYTES: u64 = 1 << 16;
 const MOST_PAGES: u64 = 1 << 16;
 
 /// A table has so many elements at most. The specification leaves the limit to the engine.
-const MOST_ELEMENTS: u64 = 10_000_000;
+pub(crate) const MOST_ELEMENTS: u64 = 10_000_000;
 
 /// A linear memory: addresses for all pages that it may have, of which those that it has can be accessed. It does not move.
 pub(crate) struct Memory {

@@ -190,9 +190,14 @@ impl fmt::Display for RunError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Host(error) => error.fmt(out),
+            RunError::Instantiate(error @ InstantiateError::Link(_)) => write!(
+                out,
+                "{error}; programs get WASI preview 1 alone ({MODULE}): compile for that"
+            ),
             RunError::Instantiate(error) => error.fmt(out),
             RunError::NoStart => out.write_str(
-                "the module exports neither _start nor _initialize: it is a library and no program",
+                "the module exports neither _start nor _initialize: it is a library and no program; compile it as one, with \
+                 a main function",
             ),
             RunError::Trap(trap) => trap.fmt(out),
         }

@@ -99,3 +99,96 @@ fn all_missing_imports_are_named_at_once() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn an_import_of_another_type_is_told_in_words() {
+    let mut engine = engine();
+    let host = r#"(module (func (export "f") (param i32 f64) (result i64) unreachable) (memory (export "m") 2)
+        (table (export "t") 3 7 funcref) (global (export "g") (mut externref) (ref.null extern)) (tag (export "e") (param i31ref)))"#;
+    let host = engine.load(&assemble(host)).unwrap();
+    let host = engine.instantiate(&host, &|_, _| None).unwrap();
+    let exports = engine.exports(host);
+    for (import, found, wanted) in [
+        (
+            "f\" (func (result (ref any)))",
+            "a function (i32 f64) -> (i64)",
+            "a function () -> ((ref any))",
+        ),
+        (
+            "m\" (func)",
+            "a memory of at least 2 pages",
+            "a function () -> ()",
+        ),
+        (
+            "m\" (memory 3 4)",
+            "a memory of at least 2 pages",
+            "a memory of 3 to 4 pages",
+        ),
+        (
+            "t\" (table 4 funcref)",
+            "a table of 3 to 7 elements, (ref null func)",
+            "a table of at least 4 elements, (ref null func)",
+        ),
+        (
+            "g\" (global i32)",
+            "a global that changes, (ref null extern)",
+            "a constant global, i32",
+        ),
+        (
+            "e\" (tag (param f32))",
+            "a tag with ((ref null i31))",
+            "a tag with (f32)",
+        ),
+    ] {
+        let text = format!("(module (import \"host\" \"{import}))");
+        let module = engine.load(&assemble(&text)).unwrap();
+        let resolve = |_: &str, name: &str| {
+            let mut exports = exports.iter();
+            exports
+                .find(|(known, _)| known == name)
+                .map(|(_, item)| *item)
+        };
+        let error = engine.instantiate(&module, &resolve).unwrap_err();
+        let name = &import[..1];
+        assert_eq!(
+            error.to_string(),
+            format!("imports do not fit: host.{name} is {found}, where the module wants {wanted}")
+        );
+    }
+}
+
+#[test]
+fn what_exceeds_a_limit_is_told_with_the_limit() {
+    // One function that does nothing, eight million times.
+    let mut body = vec![1; 8_000_000];
+    body[0] = 0;
+    body.extend([0x0b]);
+    // A length in four bytes of seven bits each.
+    let length = |of: usize| {
+        [0, 7, 14, 21].map(|shift| (of >> shift) as u8 & 0x7f | if shift < 21 { 0x80 } else { 0 })
+    };
+    let mut bytes = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x0a".to_vec();
+    bytes.extend(length(body.len() + 5));
+    bytes.push(1);
+    bytes.extend(length(body.len()));
+    bytes.extend(body);
+    let error = engine().load(&bytes).unwrap_err();
+    assert!(matches!(error, LoadError::TooLarge(_)), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("exceeds limit of 7654321 (at offset "),
+        "{error}"
+    );
+    let mut engine = engine();
+    let table = engine
+        .load(&assemble("(module (table 10000001 funcref))"))
+        .unwrap();
+    let error = engine.instantiate(&table, &|_, _| None).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("10000000 is the most that this engine's tables have"),
+        "{error}"
+    );
+}
