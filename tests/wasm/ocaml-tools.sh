@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# OCaml's own compiler and lexer generator, made into WebAssembly from their bytecode, write byte for byte what the native ones do.
+# Objects that the compiler writes are left out of that: wasm_of_ocaml's library marshals blocks of more than seven fields with
+# other colour bits in their headers than OCaml's own (0 where that has 3), and the digests within differ for that reason. So of
+# the compiler everything that it prints of each of its stages is compared, the sizes of its objects, and what the programs that
+# it links print.
+#
+#     tests/wasm/ocaml-tools.sh GLEANER [DIRECTORY]
+#
+# DIRECTORY has ocamlc.byte and ocamllex.byte, /usr/bin unless given. ocamlc, ocamllex and wasm_of_ocaml are found by PATH: Debian
+# unstable has them in the packages ocaml and js-of-ocaml. The last line is "N passed, N failed".
+set -u
+gleaner=$(realpath "${1:?the command, built with the feature wasm}")
+bytecode=${2:-/usr/bin}
+root=$(cd "$(dirname "$0")/../.." && pwd)
+for tool in ocamlc ocamllex ocamlrun wasm_of_ocaml; do
+    command -v "$tool" > /dev/null || { echo "ocaml-tools.sh: $tool is needed (Debian unstable: ocaml, js-of-ocaml)" >&2; exit 2; }
+done
+library=$(ocamlc -where)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit
+mkdir native wasm
+passed=0 failed=0
+
+for tool in ocamllex ocamlc; do
+    # The compiler wants to know how large a terminal is.
+    wasm_of_ocaml compile --enable wasi "$root/tests/wasm/terminfo.wat" "$bytecode/$tool.byte" -o "$tool.js" 2> "$tool.log" ||
+        { cat "$tool.log"; echo "0 passed, 1 failed"; exit 1; }
+done
+
+# ours TOOL ARGUMENT...: the tool as a module, in directory wasm.
+ours() {
+    local tool=$1
+    shift
+    "$gleaner" run --dir "wasm::." --dir "$library::/ocaml" --env OCAMLLIB=/ocaml --opt heap-limit=1g "$tool.assets/code.wasm" "$@"
+}
+
+# same TOOL FILES ARGUMENT...: both tools end and speak alike, and have written the same FILES.
+same() {
+    local tool=$1 files=$2 file problem=
+    shift 2
+    (cd native && "$tool" "$@") > native.said 2>&1
+    local expected=$?
+    ours "$tool" "$@" > wasm.said 2>&1
+    local found=$?
+    [ "$found" = "$expected" ] || problem="exit status $found, not $expected"
+    cmp -s native.said wasm.said || problem="$problem; it said: $(cat wasm.said)"
+    for file in $files; do
+        cmp "native/$file" "wasm/$file" || problem="$problem; $file differs"
+    done
+    if [ -z "$problem" ]; then
+        passed=$((passed + 1))
+        echo "ok: $tool $*"
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $tool $*: $problem"
+    fi
+}
+
+for program in "$root"/crates/wasm/tests/modules/ocaml/*.ml "$root"/tests/wasm/*.mll; do
+    cp "$program" native
+    cp "$program" wasm
+done
+echo 'let wrong = 1 + "text"' | tee native/wrong.ml > wasm/wrong.ml
+same ocamllex words.ml words.mll
+for program in words.ml "$root"/crates/wasm/tests/modules/ocaml/*.ml; do
+    name=$(basename "$program" .ml)
+    unix=()
+    [ "$name" != system ] || unix=(-I +unix unix.cma)
+    same ocamlc "" -dparsetree -dlambda -dinstr "${unix[@]}" "$name.ml" -o "$name.byte"
+    for kind in cmi cmo; do
+        [ "$(stat -c %s "native/$name.$kind")" = "$(stat -c %s "wasm/$name.$kind")" ] || {
+            failed=$((failed + 1))
+            echo "FAILED: $name.$kind has another size"
+        }
+    done
+done
+for name in arrays coroutines exceptions interpreter json text trees; do
+    if ocamlrun "wasm/$name.byte" | cmp -s - "$root/crates/wasm/tests/modules/ocaml/$name.expected"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name.byte, as the module linked it, prints something else"
+    fi
+done
+same ocamlc "" -c wrong.ml
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
