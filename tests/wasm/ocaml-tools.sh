@@ -66,9 +66,10 @@ echo 'let wrong = 1 + "text"' | tee native/wrong.ml > wasm/wrong.ml
 same ocamllex words.ml words.mll
 for program in words.ml "$root"/crates/wasm/tests/modules/ocaml/*.ml; do
     name=$(basename "$program" .ml)
-    unix=()
-    [ "$name" != system ] || unix=(-I +unix unix.cma)
-    same ocamlc "" -dparsetree -dlambda -dinstr "${unix[@]}" "$name.ml" -o "$name.byte"
+    # A module cannot look into the shared library of unix, which linking wants.
+    how=(-o "$name.byte")
+    [ "$name" != system ] || how=(-I +unix -c)
+    same ocamlc "" -dparsetree -dlambda -dinstr "${how[@]}" "$name.ml"
     for kind in cmi cmo; do
         [ "$(stat -c %s "native/$name.$kind")" = "$(stat -c %s "wasm/$name.$kind")" ] || {
             failed=$((failed + 1))
