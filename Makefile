@@ -82,7 +82,7 @@ test: packages-test
 	scripts/steps.py $(TEST_STEPS)
 
 LONG_STEPS := docs:tally test-crates:status test-semver:status test-oldest:status test-release:tally test-rust-long:cargo test-loom-long:cargo test-clients-stress:tally test-singlestep-long:tally test-conformance-stock:tally test-commands-long:tally test-bdwgc-long:tally test-limits-long:tally test-debian-long:tally test-distros:total test-arm64:tally test-conformance-long:tally test-clients-long:tally \
-	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally test-idle:tally check-rivals:status test-rivals:tally check-rivals-wasm:status test-rivals-wasm:tally \
+	test-experiments:tally test-stress-long:tally test-clients-generations:tally test-clients-generations-long:tally test-generations-long:tally test-idle:tally check-rivals:status test-rivals:tally check-rivals-wasm:status test-rivals-wasm:tally test-wasm-large:tally \
 	test-clients-every:tally test-soak:tally test-soak-storm:tally test-soak-workers:cargo test-qemu-long:tally
 
 .PHONY: test-long
@@ -398,15 +398,20 @@ FUZZ_TARGET := x86_64-unknown-linux-gnu
 FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 	-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing
-.PHONY: fuzz
-fuzz: packages-build
+.PHONY: fuzz fuzz-wasm
+fuzz: FUZZED := programs
+fuzz: FUZZ_SEEDS := $(wildcard fuzz/seeds/programs/*)
+fuzz-wasm: FUZZED := modules
+fuzz-wasm: FUZZ_OPTIONS := --features wasm
+fuzz-wasm: FUZZ_SEEDS := $(wildcard crates/wasm/tests/modules/text/*.wasm) crates/wasm/tests/modules/kotlin/uncaught.wasm
+fuzz fuzz-wasm: packages-build
 	RUSTFLAGS="$(FUZZ_FLAGS)" CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
-		$(CARGO) build $(CARGO_FLAGS) --release --manifest-path fuzz/Cargo.toml \
+		$(CARGO) build $(CARGO_FLAGS) --release --manifest-path fuzz/Cargo.toml --bin $(FUZZED) $(FUZZ_OPTIONS) \
 		--target-dir target/fuzz --target $(FUZZ_TARGET)
-	mkdir -p target/fuzz-corpus target/fuzz-finds
-	cp -r fuzz/seeds/programs target/fuzz-corpus
-	target/fuzz/$(FUZZ_TARGET)/release/programs target/fuzz-corpus/programs \
-		-artifact_prefix=target/fuzz-finds/ -len_control=0 -max_len=4000 -max_total_time=$(FUZZ_SECONDS)
+	mkdir -p target/fuzz-corpus/$(FUZZED) target/fuzz-finds
+	cp $(FUZZ_SEEDS) target/fuzz-corpus/$(FUZZED)
+	target/fuzz/$(FUZZ_TARGET)/release/$(FUZZED) target/fuzz-corpus/$(FUZZED) \
+		-artifact_prefix=target/fuzz-finds/ -len_control=0 -max_len=$(if $(filter modules,$(FUZZED)),10000,4000) -max_total_time=$(FUZZ_SECONDS)
 
 .PHONY: test-clients test-clients-default test-clients-stress test-stress test-stress-long test-threads
 .PHONY: test-singlestep test-singlestep-long
@@ -466,6 +471,12 @@ test-threads: build
 .PHONY: test-limits test-limits-long
 test-limits: build
 	tests/limits/run.sh --quiet --lib $(LIBGC)
+
+# Gigabytes live: ten of memory are wanted, and minutes.
+.PHONY: test-wasm-large
+test-wasm-large: packages-build
+	$(CARGO) build $(CARGO_FLAGS) --release -p gleaner-cli --features wasm
+	tests/wasm/large.sh $(GLEANER)
 
 test-limits-long: build
 	tests/limits/run.sh --long --lib $(LIBGC)
@@ -822,6 +833,8 @@ help:
 #|   make test-threads      32 threads, also under pressure
 #|   make test-limits       what a program gets under ulimit -v, beside stock libgc;
 #|                          test-limits-long: under more limits, of more sizes
+#|   make test-wasm-large   WebAssembly programs of which 2.5 and 5 GB live; it takes
+#|                          minutes, and 9 GB of memory
 #|   make test-singlestep   a collection at every instruction of the allocation paths
 #|   make test-bdwgc        the sixteen tests of Boehm's collector itself, whose source
 #|                          apt fetches; test-bdwgc-long: with two markers, with
@@ -852,7 +865,8 @@ help:
 #|                          test to fail each time (docs/mutants.md); takes hours.
 #|                          test-mutants-short does six of them,
 #|                          test-mutants-pure what cargo-mutants makes up
-#|   make fuzz              libFuzzer makes up programs, FUZZ_SECONDS long (fuzz/)
+#|   make fuzz              libFuzzer makes up programs, FUZZ_SECONDS long (fuzz/);
+#|                          fuzz-wasm: WebAssembly modules
 #|   make random SEEDS=A..B random programs on the precise heap, all policies
 #|                          mixed, against an oracle (docs/random.md)
 #|   make random-wasm SEEDS=A..B random WebAssembly modules on gleaner-wasm,

@@ -8,6 +8,7 @@
 mod outcomes;
 mod plan;
 mod rival;
+mod settings;
 mod smith;
 
 use std::ops::Range;
@@ -15,40 +16,13 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use gleaner::References;
-use gleaner_wasm::Compile;
-
 use outcomes::{Outcome, Setting, outcome};
 use plan::Plan;
 use rival::Rival;
+use settings::SETTINGS;
 
-const PRESSURE: &str = "stress=1,verify=edges,poison=on";
 /// What is tried unless `SEEDS` says otherwise.
 const SEEDS: Range<u64> = 0..300;
-
-/// The settings. What a module does under the first is what it has to do under all.
-const SETTINGS: [Setting; 4] = [
-    Setting {
-        references: References::Wide,
-        options: "",
-        compile: Compile::Lazy,
-    },
-    Setting {
-        references: References::Compressed,
-        options: "",
-        compile: Compile::Eager,
-    },
-    Setting {
-        references: References::Wide,
-        options: PRESSURE,
-        compile: Compile::Eager,
-    },
-    Setting {
-        references: References::Compressed,
-        options: PRESSURE,
-        compile: Compile::Lazy,
-    },
-];
 
 /// A module's outcome under one setting; a panic is an outcome as well.
 fn outcome_under(bytes: &[u8], plan: &Plan, setting: &Setting) -> Outcome {

@@ -13,11 +13,16 @@ pub fn module(seed: u64) -> Option<Vec<u8>> {
     let bytes: Vec<u8> = (0..512)
         .flat_map(|_| next(&mut state).to_le_bytes())
         .collect();
-    let mut decisions = Unstructured::new(&bytes);
+    module_by(&bytes, seed)
+}
+
+/// The module that comes of these decisions; `None` where there is none. The kind has what the others leave open.
+pub fn module_by(decisions: &[u8], kind: u64) -> Option<Vec<u8>> {
+    let mut decisions = Unstructured::new(decisions);
     let config = Config {
         // In half of the modules a trap means that the fuel is used up.
-        disallow_traps: seed % 2 == 1,
-        allow_start_export: seed.is_multiple_of(8),
+        disallow_traps: kind % 2 == 1,
+        allow_start_export: kind.is_multiple_of(8),
         ..config()
     };
     let mut module = Module::new(config, &mut decisions).ok()?;
