@@ -44,7 +44,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RANKS = {
     "gleaner-base": 0, "gleaner-os": 1, "gleaner-mem": 2, "gleaner-work": 3,
     "gleaner-spaces": 4, "gleaner-plans": 5,
-    "gleaner": 6, "gleaner-libgc": 6, "gleaner-place": 6, "gleaner-eventlog": 6, "gleaner-heapgraph": 6, "gleaner-capi": 7, "gleaner-workloads": 7, "gleaner-wasm": 7, "gleaner-bench": 8, "gleaner-cli": 8,
+    "gleaner": 6, "gleaner-libgc": 6, "gleaner-place": 6, "gleaner-eventlog": 6, "gleaner-heapgraph": 6, "gleaner-capi": 7, "gleaner-workloads": 7, "gleaner-wasm": 8, "gleaner-bench": 8, "gleaner-cli": 9,
 }
 NO_STD = [name for name, rank in RANKS.items() if rank < 6]
 # The port layer, the door with a C interface, the two programs, and the door that maps memory for code.
@@ -310,7 +310,7 @@ def self_test():
         ("a higher crate", layer_problems([package("gleaner-mem", ("gleaner-plans", None))])),
         ("a door under a door", layer_problems([package("gleaner-libgc", ("gleaner", None))])),
         ("a higher crate in tests", layer_problems([package("gleaner-mem", ("gleaner-work", "dev"))])),
-        ("a crate of the same rank", layer_problems([package("gleaner-cli", ("gleaner-bench", None))])),
+        ("a crate of the same rank", layer_problems([package("gleaner-wasm", ("gleaner-bench", None))])),
         ("a crate without a rank", layer_problems([package("gleaner-new")])),
         ("libc outside the port layer", libc_problems([package("gleaner-work", ("libc", None))])),
         ("libc in a build script", libc_problems([package("gleaner-mem", ("libc", "build"))])),

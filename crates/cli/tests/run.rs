@@ -109,7 +109,10 @@ fn a_trap_has_a_status_and_a_backtrace_of_names() {
     let output = run_module(&[], &module("thrown", thrown), &[]);
     assert_eq!(output.status.code(), Some(134));
     let said = stderr(&output);
-    assert!(said.ends_with(": an exception was not caught\n    in function 0\n"), "{said}");
+    assert!(
+        said.ends_with(": an exception was not caught\n    in function 0\n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -260,7 +263,10 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
         (&parameter, "the call has 0 values, where 1 are wanted"),
         (&blind, "exports no memory by the name 'memory'"),
         (&imports, "env.missing0 is missing"),
-        (&imports, "env.missing49 is missing; programs get WASI preview 1 alone (wasi_snapshot_preview1): compile for that\n"),
+        (
+            &imports,
+            "env.missing49 is missing; programs get WASI preview 1 alone (wasi_snapshot_preview1): compile for that\n",
+        ),
         (&library, "exports neither _start nor _initialize"),
         (&vectors, "fixed-width SIMD"),
         (

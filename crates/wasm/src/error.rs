@@ -4,7 +4,7 @@ use std::fmt;
 
 use gleaner::BuildError;
 
-use crate::thrown::Thrown;
+use crate::values::Object;
 
 /// Why a module is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -157,6 +157,29 @@ impl TrapKind {
     /// The kind with this number, as compiled code passed it.
     pub(crate) fn from_number(number: u32) -> TrapKind {
         TrapKind::ALL[number as usize]
+    }
+}
+
+/// An exception that nothing caught.
+#[derive(Clone, Debug)]
+pub struct Thrown {
+    /// The exception, with its payload.
+    pub exception: Object,
+    /// The text that its payload leads to, if there is one: in Kotlin, the message.
+    pub text: Option<String>,
+    /// The functions that were active, innermost first.
+    pub backtrace: Vec<String>,
+}
+
+impl fmt::Display for Thrown {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an exception was not caught")?;
+        if let Some(text) = &self.text {
+            write!(out, ": {text}")?;
+        }
+        self.backtrace
+            .iter()
+            .try_for_each(|function| write!(out, "\n    in {function}"))
     }
 }
 

@@ -55,10 +55,9 @@ mod values;
 pub mod wasi;
 mod words;
 
-pub use error::{EngineError, InstantiateError, LoadError, Trap, TrapKind};
+pub use error::{EngineError, InstantiateError, LoadError, Thrown, Trap, TrapKind};
 pub use instance::{Extern, InstanceId};
 pub use settings::{Compilation, Compile, Settings};
 pub use state::{Engine, HostBody, Module};
-pub use thrown::Thrown;
 pub use types::{HeapType, RefType, Signature, ValType};
 pub use values::{Function, Object, ObjectKind, Value};

@@ -1,10 +1,8 @@
-//! Exceptions that nothing caught, as the host is told of them.
+//! What an exception that nothing caught says in words.
 //!
 //! An exception's payload is what the program's language makes of it. In Kotlin it is one object, among whose fields is the
 //! message: a structure around an array of 16-bit units. Such a text is looked for by the types alone, so that it is found
 //! whatever the compiler calls them and whichever fields an optimiser has left.
-
-use std::fmt;
 
 use gleaner::raw::Address;
 
@@ -12,35 +10,11 @@ use crate::layout::{Cell, Layout, Place};
 use crate::registry::{Kind, description};
 use crate::state::State;
 use crate::types::{Composite, HeapType, Number, RefType, Storage, ValType};
-use crate::values::Object;
 
 /// A text has so many units at most; of a longer one the rest is left out.
 const MOST_UNITS: usize = 2000;
 /// A text was put together from so many at most; of a longer one the first are left out.
 const MOST_PARTS: usize = 1000;
-
-/// An exception that nothing caught.
-#[derive(Clone, Debug)]
-pub struct Thrown {
-    /// The exception, with its payload.
-    pub exception: Object,
-    /// The text that its payload leads to, if there is one: in Kotlin, the message.
-    pub text: Option<String>,
-    /// The functions that were active, innermost first.
-    pub backtrace: Vec<String>,
-}
-
-impl fmt::Display for Thrown {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("an exception was not caught")?;
-        if let Some(text) = &self.text {
-            write!(out, ": {text}")?;
-        }
-        self.backtrace
-            .iter()
-            .try_for_each(|function| write!(out, "\n    in {function}"))
-    }
-}
 
 impl State {
     /// The first text among the fields of the objects that an exception carries.

@@ -102,7 +102,7 @@ fn thrown_under(references: References, export: &str, which: i32) -> Thrown {
     };
     // Calls what it is given.
     let call = |engine: &mut Engine, values: &[Value]| match values {
-        [Value::Function(function), which] => engine.call(*function, &[which.clone()]),
+        [Value::Function(function), which] => engine.call(*function, std::slice::from_ref(which)),
         other => panic!("{other:?}"),
     };
     let host = engine.host_function(signature, call).unwrap();

@@ -36,7 +36,7 @@ use super::in_place::state::InPlace;
 use super::locality::{self, Locality};
 use super::memory::counts::ByType;
 use super::memory::external::External;
-use super::memory::room::Needed;
+use super::memory::needed::Needed;
 use super::memory::uses::Touched;
 use super::mutator::RootVisitorPlace;
 use super::nodes::lockstep::Lockstep;

@@ -38,7 +38,7 @@ use super::in_place::state::InPlace;
 use super::locality::Locality;
 use super::memory::counts::ByType;
 use super::memory::external::External;
-use super::memory::room::Needed;
+use super::memory::needed::Needed;
 use super::memory::uses::Touched;
 use super::mutator::{Mutator, RootVisitor, RootVisitorPlace};
 use super::pins::table::Pins;

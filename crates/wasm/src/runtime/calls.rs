@@ -6,10 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::answer;
 use crate::context;
-use crate::error::{Trap, TrapKind};
+use crate::error::{Thrown, Trap, TrapKind};
 use crate::frames;
 use crate::state::{Ending, Engine, State};
-use crate::thrown::Thrown;
 use crate::values::Object;
 
 /// Throws: compiled code goes on in the nearest handler of the newest stretch, which otherwise ends with the exception.

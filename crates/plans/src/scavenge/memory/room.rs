@@ -4,8 +4,8 @@
 //! What is about to be used comes first from memory that the old space holds already: from vacant blocks that hold some, and
 //! from what is above the top, but for blocks without memory, which are taken between the two. So the highest goes back first.
 
-use gleaner_base::contexts::{AllocatorLocked, WorldStopped};
-use gleaner_base::sync::{AtomicUsize, Ordering};
+use gleaner_base::contexts::AllocatorLocked;
+use gleaner_base::sync::Ordering;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::memory;
 use gleaner_spaces::precise::mark_region::MarkRegion;
@@ -13,23 +13,6 @@ use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use crate::scavenge::Scavenge;
 use crate::scavenge::decide::giving_back::{self, Part};
-use crate::scavenge::state::Lately;
-
-/// The most that was used lately when a collection began, in bytes. Written in stopped worlds; relaxed, since they are numbers
-/// to compare with, no more.
-#[derive(Default)]
-pub struct Needed {
-    old: AtomicUsize,
-    beside: AtomicUsize,
-}
-
-impl Needed {
-    /// A collection is over.
-    pub(in crate::scavenge) fn set(&self, _: &mut WorldStopped<'_>, lately: &Lately) {
-        self.old.store(lately.most_old, Ordering::Relaxed);
-        self.beside.store(lately.most_beside, Ordering::Relaxed);
-    }
-}
 
 /// Memory of the old space that nobody uses and that may go back, in bytes.
 #[derive(Clone, Copy)]
@@ -91,14 +74,13 @@ impl<F: SlotFormat> Scavenge<F> {
             return;
         }
         let (used, beside) = (self.old_space_used(), self.beside_used());
-        let needed = |most: &AtomicUsize, used| most.load(Ordering::Relaxed).saturating_sub(used);
         let old = Part {
             free: spare.above + spare.vacant,
-            needed: needed(&self.needed.old, used),
+            needed: self.needed.old().saturating_sub(used),
         };
         let others = Part {
             free: self.beside_resident().saturating_sub(beside),
-            needed: needed(&self.needed.beside, beside),
+            needed: self.needed.beside().saturating_sub(beside),
         };
         let decided = giving_back::decide(most, old, others);
         let released = self.release_old(locked, decided.old, spare);
