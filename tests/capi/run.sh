@@ -168,6 +168,15 @@ else
     report FAILED "examples/lisp.c names an error"
 fi
 
+# What ends with its heap freed, as tools see it that look for lost memory.
+gcc -std=gnu11 "${flags[@]}" -g examples/hello.c -o "$out/hello" "${static[@]}"
+if valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite --error-exitcode=9 "$out/hello" >"$out/hello.log" 2>&1; then
+    report ok "examples/hello.c loses no memory"
+else
+    cat "$out/hello.log"
+    report FAILED "examples/hello.c loses no memory"
+fi
+
 # A runtime whose roots nobody lists: what lives is found on its stack, and in registers.
 for level in -O0 -O2 "-O3 -fomit-frame-pointer"; do
     # shellcheck disable=SC2086

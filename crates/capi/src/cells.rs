@@ -76,12 +76,6 @@ impl<T: 'static> Name<T> {
         self.0.is_null()
     }
 
-    /// A name for a value in a cell of its own, which is never used again: for values of which there are few.
-    pub fn of(value: T) -> Name<T> {
-        let cell: &'static Cell<T> = Box::leak(Box::new(Cell::empty()));
-        cell.fill(value)
-    }
-
     /// The cell, and which generation of it this names.
     ///
     /// # Safety
@@ -125,11 +119,39 @@ impl<T: 'static> Name<T> {
     /// Takes the value out of a cell that is not used again; `None` if it was freed before.
     ///
     /// # Safety
-    /// As for [`Name::get`], and made by [`Name::of`].
+    /// As for [`Name::get`], and made by [`Kept::put`].
     pub unsafe fn take(self) -> Option<T> {
         // SAFETY: the promise of this function's caller.
         unsafe { self.empty() }.map(|(_, value)| value)
     }
+}
+
+/// Cells of one value each, which are never used again: for values of which there are few. All of them, so that tools that look for
+/// lost memory find them: names are no addresses. Pushed to by compare-and-swap (Release), by any thread, and never read.
+pub struct Kept<T: 'static>(AtomicPtr<Cell<T>>);
+
+impl<T: Send + Sync> Kept<T> {
+    pub const fn new() -> Kept<T> {
+        Kept(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// A name for a value.
+    pub fn put(&self, value: T) -> Name<T> {
+        let cell: &'static Cell<T> = Box::leak(Box::new(Cell::empty()));
+        push(&self.0, cell);
+        cell.fill(value)
+    }
+}
+
+/// Puts a cell that is in no list before those of a list.
+fn push<T>(list: &AtomicPtr<Cell<T>>, cell: &'static Cell<T>) {
+    let place = ptr::from_ref(cell).cast_mut();
+    let link = |first| {
+        cell.next.store(first, Ordering::Relaxed);
+        Some(place)
+    };
+    // `link` never refuses.
+    let _ = list.fetch_update(Ordering::Release, Ordering::Relaxed, link);
 }
 
 /// Cells that are used again, for values of one type.
@@ -196,21 +218,9 @@ impl<T: Send + Sync> Cells<T> {
         // SAFETY: the promise of this function's caller.
         let (cell, value) = unsafe { name.empty() }?;
         if cell.generation.load(Ordering::Relaxed) < LAST {
-            self.give_back(cell);
+            push(&self.freed, cell);
         }
         Some(value)
-    }
-
-    fn give_back(&self, cell: &'static Cell<T>) {
-        let place = ptr::from_ref(cell).cast_mut();
-        let push = |first| {
-            cell.next.store(first, Ordering::Relaxed);
-            Some(place)
-        };
-        // `push` never refuses.
-        let _ = self
-            .freed
-            .fetch_update(Ordering::Release, Ordering::Relaxed, push);
     }
 }
 

@@ -9,12 +9,15 @@ use gleaner::raw::{
 };
 use gleaner::{BuildError, Builder, Heap, OutsideLayout, References};
 
-use crate::cells::Name;
+use crate::cells::{Kept, Name};
 use crate::checks::{heap_is_freed, heap_of};
 use crate::factory::ThreadFactory;
 use crate::panics::install_hook;
 use crate::say;
 use crate::threads;
+
+/// All heaps that were ever made.
+static HEAPS: Kept<Heap> = Kept::new();
 
 /// `struct gleaner_options`.
 #[derive(Clone, Copy)]
@@ -173,7 +176,7 @@ pub unsafe extern "C" fn gleaner_heap_new_knowing(
         Some(why) => Err(why),
     });
     match made {
-        Ok(heap) => Name::of(heap),
+        Ok(heap) => HEAPS.put(heap),
         Err(why) => {
             // SAFETY: `message` is null or has `message_bytes` bytes, as gleaner.h asks.
             unsafe { say(&why, message, message_bytes) };
