@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""The site of the documents, which `make docs` builds with mdBook.
+"""The documents for those who read them elsewhere: the site, which `make docs` builds with mdBook, and what a release brings.
 
     book.py assemble     put together what mdBook reads, in target/book-source
     book.py check        every link of target/book leads somewhere; last line "N passed, N failed"
+    book.py ship DIR     the pages that a release brings, to DIR
     book.py --self-test  prove the reading and the rules
 
 The source is a copy of the pages of docs/SUMMARY.md, each at its place in the tree, so that the links between them hold as they
 are. What they link to besides, such as source files and pictures, is copied beside them; instead of a directory there is a page
 that lists it. The tables behind a page of docs/results are chapters below that page.
+
+A release brings the first pages and the guides. Where these link to what it does not bring, the words stay and the link goes; the
+command is bin/gleaner there.
 """
 
 import html.parser
@@ -24,6 +28,7 @@ from results import shown_of
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = os.path.join(ROOT, "target", "book-source")
 BOOK = os.path.join(ROOT, "target", "book")
+SHIPPED = re.compile(r"(README|CHANGELOG|SECURITY)\.md|docs/[^/]+\.md")
 CHAPTER = re.compile(r"^( *)(?:- )?\[([^\]]*)\]\(([^)]*)\)$")
 
 
@@ -106,6 +111,38 @@ def assemble():
     return 0
 
 
+# --- what a release brings ----------------------------------------------------------------------
+
+
+def as_shipped(page, text, is_shipped):
+    """A page whose links lead to shipped pages, or elsewhere than to this tree."""
+    def led(found):
+        picture, words, target = found.groups()
+        path = os.path.normpath(os.path.join(os.path.dirname(page), target.partition("#")[0]))
+        if "://" in target or target.startswith("#") or is_shipped(path):
+            return found[0]
+        return "" if picture else words
+
+    text = re.sub(r"<img [^>]*>\n*", "", text)
+    text = re.sub(r"(!?)\[((?:[^\[\]`]|`[^`]*`)*)\]\(([^)\s]+)\)", led, text)
+    return text.replace("target/release/gleaner ", "bin/gleaner ")
+
+
+def ship(folder):
+    """Write the pages."""
+    with open(os.path.join(ROOT, "docs/SUMMARY.md"), encoding="utf-8") as file:
+        pages = {os.path.relpath(path, "docs") for _, _, path in chapters_of(summary_for_book(file.read(), lambda _: []))}
+    pages = {page for page in pages | {"CHANGELOG.md", "SECURITY.md"} if SHIPPED.fullmatch(page)}
+    for page in sorted(pages):
+        with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+            text = as_shipped(page, file.read(), pages.__contains__)
+        path = os.path.join(folder, page)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    return 0
+
+
 # --- what mdBook wrote --------------------------------------------------------------------------
 
 
@@ -176,6 +213,10 @@ def self_test():
              {"crates/a.rs", "docs/b.md"}),
             ("a directory has a listing", without_directories("docs/p.md", "[a](../a/) [b](b.md)", {"a"}.__contains__),
              "[a](../a/listing.md) [b](b.md)"),
+            ("shipped pages link to each other, and elsewhere",
+             as_shipped("docs/p.md", "[a](../a.rs) [`b[0]`](b.md#c) [d](https://e.f) ![h](h.svg)[g](#h) `target/release/gleaner x`",
+                        {"docs/b.md"}.__contains__),
+             "a [`b[0]`](b.md#c) [d](https://e.f) [g](#h) `bin/gleaner x`"),
             ("links and names of a page", (page.links, page.names), (["b.html#y", "c.svg", "https://z/"], {"x"})),
         ]),
         ("accepts links", link_problems("p.html", page, {"b.html", "c.svg"}.__contains__, lambda _: {"y"})),
@@ -186,6 +227,8 @@ def self_test():
 
 def main():
     commands = {"assemble": assemble, "check": check, "--self-test": self_test}
+    if len(sys.argv) == 3 and sys.argv[1] == "ship":
+        return ship(sys.argv[2])
     if len(sys.argv) != 2 or sys.argv[1] not in commands:
         print(__doc__)
         return 2

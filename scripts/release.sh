@@ -90,7 +90,9 @@ artefacts() { # artefacts MACHINE ARCHITECTURE
     done
     "${tools}strip" --strip-debug --remove-section=.comment --enable-deterministic-archives "$root/lib/libgleaner.a"
 
-    install -D -m 644 -t "$root/share/doc/gleaner" CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE docs/install.md
+    install -D -m 644 -t "$root/share/doc/gleaner" LICENSE-MIT LICENSE-APACHE
+    python3 scripts/book.py ship "$root/share/doc/gleaner"
+    sed "s/@VERSION@/$version/" packaging/README.md.in >"$root/README.md"
     install -m 644 "$out/gleaner-$version-licences.txt" "$root/share/doc/gleaner/licences.txt"
     pack "$root"
     pack "$debug"

@@ -74,6 +74,24 @@ embeds() {
 }
 check "an embedder finds header and library by pkg-config" embeds
 
+# What people read who have no sources.
+links_lead_somewhere() {
+    is "$(PYTHONPATH=scripts python3 - "$there/share/doc/gleaner" <<'END'
+import pathlib, sys
+import check_pages
+root = pathlib.Path(sys.argv[1])
+pages = {str(path.relative_to(root)): path.read_text() for path in root.rglob("*.md")}
+print(*(problem for page, text in pages.items()
+        for problem in check_pages.link_problems(page, text, lambda path: (root / path).exists(), pages.get)))
+END
+)" ""
+}
+check "the links of its pages lead somewhere" links_lead_somewhere
+check "its first page names its version" has "$(head -n 1 "$there/README.md")" "Gleaner $version"
+for page in README.md CHANGELOG.md docs/install.md docs/options.md docs/placement.md docs/run.md; do
+    check "it brings $page" test -s "$there/share/doc/gleaner/$page"
+done
+
 . tests/package/user.sh
 
 # --- both archives ---------------------------------------------------------------
