@@ -77,22 +77,23 @@ impl State {
 
     fn reference_in_words(&self, of: RefType) -> String {
         let heap = match of.heap {
-            HeapType::Any => "any".into(),
-            HeapType::Eq => "eq".into(),
-            HeapType::I31 => "i31".into(),
-            HeapType::Struct => "struct".into(),
-            HeapType::Array => "array".into(),
-            HeapType::None => "none".into(),
-            HeapType::Func => "func".into(),
-            HeapType::NoFunc => "nofunc".into(),
-            HeapType::Extern => "extern".into(),
-            HeapType::NoExtern => "noextern".into(),
-            HeapType::Exn => "exn".into(),
-            HeapType::NoExn => "noexn".into(),
-            HeapType::Concrete(number) if self.registry.is_function(of.heap) => {
-                self.function_in_words(number)
+            HeapType::Any => "any",
+            HeapType::Eq => "eq",
+            HeapType::I31 => "i31",
+            HeapType::Struct => "struct",
+            HeapType::Array => "array",
+            HeapType::None => "none",
+            HeapType::Func => "func",
+            HeapType::NoFunc => "nofunc",
+            HeapType::Extern => "extern",
+            HeapType::NoExtern => "noextern",
+            HeapType::Exn => "exn",
+            HeapType::NoExn => "noexn",
+            // Not what it takes and gives: that may be functions of its own type.
+            HeapType::Concrete(_) if self.registry.is_function(of.heap) => {
+                "a function type of the module"
             }
-            HeapType::Concrete(_) => "a type of the module".to_string(),
+            HeapType::Concrete(_) => "a type of the module",
         };
         let null = if of.nullable { "null " } else { "" };
         format!("(ref {null}{heap})")

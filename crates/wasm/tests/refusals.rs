@@ -139,8 +139,15 @@ fn an_import_of_another_type_is_told_in_words() {
             "a tag with ((ref null i31))",
             "a tag with (f32)",
         ),
+        // A type whose functions take and give functions of that type.
+        (
+            "f\" (func (type $r))",
+            "a function (i32 f64) -> (i64)",
+            "a function ((ref null a function type of the module)) -> ((ref a function type of the module))",
+        ),
     ] {
-        let text = format!("(module (import \"host\" \"{import}))");
+        let types = "(type $r (func (param (ref null $r)) (result (ref $r))))";
+        let text = format!("(module {types} (import \"host\" \"{import}))");
         let module = engine.load(&assemble(&text)).unwrap();
         let resolve = |_: &str, name: &str| {
             let mut exports = exports.iter();
