@@ -1,6 +1,8 @@
 //! Functions that are compiled when they are first called: how many are, that all kinds of calls find them, and what becomes
 //! of a call whose function cannot be compiled.
 
+mod assembly;
+
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -10,15 +12,9 @@ use gleaner_wasm::{
     Value,
 };
 
-const PRESSURE: &str = "stress=1,verify=edges,poison=on";
+use assembly::assemble;
 
-fn assemble(text: &str) -> Vec<u8> {
-    let buffer = wast::parser::ParseBuffer::new(text).unwrap();
-    wast::parser::parse::<wast::Wat<'_>>(&buffer)
-        .unwrap()
-        .encode()
-        .unwrap()
-}
+const PRESSURE: &str = "stress=1,verify=edges,poison=on";
 
 fn engine_with(references: References, options: &str, settings: Settings) -> Engine {
     let heap = Heap::builder().limit(32 << 20).references(references);

@@ -1,21 +1,17 @@
 //! Programs under pressure: each is run with a collection at every allocation, in both formats of slots, and its result is the
 //! same as without.
 
+mod assembly;
+
 use gleaner::{Heap, References};
 use gleaner_wasm::{
     Engine, Extern, Function, InstanceId, InstantiateError, Signature, Trap, TrapKind, ValType,
     Value,
 };
 
-const PRESSURE: &str = "stress=1,verify=edges,poison=on";
+use assembly::assemble;
 
-fn assemble(text: &str) -> Vec<u8> {
-    let buffer = wast::parser::ParseBuffer::new(text).unwrap();
-    wast::parser::parse::<wast::Wat<'_>>(&buffer)
-        .unwrap()
-        .encode()
-        .unwrap()
-}
+const PRESSURE: &str = "stress=1,verify=edges,poison=on";
 
 fn engine(references: References, options: &str) -> Engine {
     let heap = Heap::builder()

@@ -1,15 +1,11 @@
 //! Modules that are refused, and what the message says.
 
+mod assembly;
+
 use gleaner::Heap;
 use gleaner_wasm::{Engine, InstantiateError, LoadError};
 
-fn assemble(text: &str) -> Vec<u8> {
-    let buffer = wast::parser::ParseBuffer::new(text).unwrap();
-    wast::parser::parse::<wast::Wat<'_>>(&buffer)
-        .unwrap()
-        .encode()
-        .unwrap()
-}
+use assembly::assemble;
 
 fn engine() -> Engine {
     Engine::new(Heap::builder().limit(4 << 20), true).unwrap()

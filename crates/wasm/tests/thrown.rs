@@ -1,7 +1,11 @@
 //! What the host is told of an exception that nothing caught: the text that its payload leads to, and the functions that were active.
 
+mod assembly;
+
 use gleaner::{Heap, References};
 use gleaner_wasm::{Engine, Extern, HeapType, RefType, Signature, Thrown, Trap, ValType, Value};
+
+use assembly::assemble;
 
 /// Throws in many ways: the parameter chooses.
 const MODULE: &str = r#"(module
@@ -68,14 +72,6 @@ const MODULE: &str = r#"(module
         (throw $foreign (ref.null extern)))
     (func $outer (export "run") (param $which i32) (call $fail (local.get $which)))
     (func $through (export "through") (param $which i32) (call $host (ref.func $outer) (local.get $which))))"#;
-
-fn assemble(text: &str) -> Vec<u8> {
-    let buffer = wast::parser::ParseBuffer::new(text).unwrap();
-    wast::parser::parse::<wast::Wat<'_>>(&buffer)
-        .unwrap()
-        .encode()
-        .unwrap()
-}
 
 /// What is thrown by an export, in both formats of slots and with a collection at every allocation.
 fn thrown(export: &str, which: i32) -> Thrown {
