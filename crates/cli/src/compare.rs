@@ -77,7 +77,11 @@ fn looks(args: &CompareArgs) -> Looks {
 /// Refuses an input that cannot be read, and a file that could not be written after all the work.
 fn check_files(args: &CompareArgs) -> Result<(), Failure> {
     if let Some(input) = &args.input {
-        std::fs::File::open(input).map_err(|error| {
+        let opened = match input.is_dir() {
+            true => Err(std::io::ErrorKind::IsADirectory.into()),
+            false => std::fs::File::open(input),
+        };
+        opened.map_err(|error| {
             Failure::usage(format_args!(
                 "the input {} cannot be read: {error}. Name another file with --input FILE",
                 input.display()

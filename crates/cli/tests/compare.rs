@@ -215,6 +215,10 @@ fn other_options_are_compared() {
         "the input nothing cannot be read",
     );
     refused(
+        &["--input", ".", "--", "./program"],
+        "the input . cannot be read: is a directory",
+    );
+    refused(
         &["--json", "no/such/file", "--", "./program"],
         "the file no/such/file cannot be written",
     );
