@@ -42,8 +42,8 @@ def chapters_of(summary):
 
 
 def summary_for_book(summary, tables):
-    """The same from the root of the tree, with the tables of each page below it; `tables` gives those of a page."""
-    lines = []
+    """The same from the root of the tree, with the tables of each page below it, once each; `tables` gives those of a page."""
+    lines, listed = [], set()
     for line in summary.splitlines():
         chapter = CHAPTER.match(line)
         if not chapter:
@@ -51,7 +51,8 @@ def summary_for_book(summary, tables):
             continue
         path = os.path.normpath(os.path.join("docs", chapter[3]))
         lines.append(line.replace(f"]({chapter[3]})", f"]({path})"))
-        lines += [f"{chapter[1]}  - [{name}](docs/results/tables/{name}.md)" for name in tables(path)]
+        lines += [f"{chapter[1]}  - [{name}](docs/results/tables/{name}.md)" for name in tables(path) if name not in listed]
+        listed |= set(tables(path))
     return "\n".join(lines) + "\n"
 
 
@@ -209,6 +210,7 @@ def self_test():
             ("tables are below their pages",
              summary_for_book(summary, lambda path: ["t"] if path == "docs/results/c.md" else []).splitlines()[-2:],
              ["  - [C](docs/results/c.md)", "    - [t](docs/results/tables/t.md)"]),
+            ("a table of two pages is a chapter of the first", summary_for_book("- [a](a.md)\n- [b](b.md)\n", lambda _: ["t"]).count("/t.md"), 1),
             ("what a page links to", linked("docs/p.md", "[a](../crates/a.rs) [b](b.md#c) [d](https://e.f) [g](#h)"),
              {"crates/a.rs", "docs/b.md"}),
             ("a directory has a listing", without_directories("docs/p.md", "[a](../a/) [b](b.md)", {"a"}.__contains__),
