@@ -1,7 +1,6 @@
 //! The kernel is asked ahead of a stop which pages were written, in pieces between which the program does what it likes.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 use gleaner_base::events::Phase;
 use gleaner_base::events::reasons::ASKED_AHEAD;
@@ -126,12 +125,7 @@ fn large_objects_are_asked_about_in_pieces() {
         begun.end();
     }
     // No marks are kept.
-    begun
-        .bench
-        .heap
-        .context
-        .disturbed
-        .store(true, Ordering::Relaxed);
+    begun.disturb();
     assert_eq!(begun.bench.begin(), Outcome::Begun);
     while !begun.bench.is_marked(begun.object(OBJECTS / 2)) {
         begun.bench.heap.step();

@@ -1,7 +1,6 @@
 //! Marks that the program changes between collections are not built on, and what it takes them from lives on.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::decide::extent::Extent;
@@ -14,12 +13,7 @@ pub fn one_whose_marks_changed_is_given_up() {
         return;
     };
     begun.bench.heap.step();
-    begun
-        .bench
-        .heap
-        .context
-        .disturbed
-        .store(true, Ordering::Relaxed);
+    begun.disturb();
     assert!(matches!(begun.end(), Extent::Everything(_)));
     assert!(begun.all_live());
 }
@@ -46,12 +40,7 @@ pub fn objects_whose_marks_were_taken_away_live_on() {
                 .object_base(begun.object(number).word());
             begun.bench.heap.space.clear_mark(&found.unwrap());
         }
-        begun
-            .bench
-            .heap
-            .context
-            .disturbed
-            .store(true, Ordering::Relaxed);
+        begun.disturb();
         begun.bench.verify();
         if cycle {
             assert_eq!(begun.bench.begin(), Outcome::Begun);

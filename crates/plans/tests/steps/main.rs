@@ -106,6 +106,12 @@ impl Begun {
         ends.iter().map(|end| (end.reason, end.objects)).collect()
     }
 
+    /// Marks were changed behind the cycle's back: what it finds is not built on.
+    fn disturb(&self) {
+        let disturbed = &self.bench.heap.context.disturbed;
+        disturbed.store(true, Ordering::Relaxed);
+    }
+
     fn all_live(&self) -> bool {
         (0..OBJECTS).all(|number| self.bench.is_marked(self.object(number)))
     }
@@ -530,22 +536,12 @@ fn what_takes_no_longer_than_the_limit_is_marked_at_once() {
         return;
     };
     begun.bench.heap.settings.time_limit_ns = Some(u64::MAX / 4);
-    begun
-        .bench
-        .heap
-        .context
-        .disturbed
-        .store(true, Ordering::Relaxed);
+    begun.disturb();
     assert!(matches!(begun.end(), Extent::Everything(_)));
     assert!(begun.all_live());
     // Nothing can be marked in no time at all.
     begun.bench.heap.settings.time_limit_ns = Some(0);
-    begun
-        .bench
-        .heap
-        .context
-        .disturbed
-        .store(true, Ordering::Relaxed);
+    begun.disturb();
     assert_eq!(begun.bench.collect_new("no time"), Outcome::Begun);
     begun.mark();
     begun.end();
