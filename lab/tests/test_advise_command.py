@@ -492,7 +492,7 @@ def test_a_limit_is_one_heap_however_it_is_named(tools, capsys):
 
 def test_the_installed_libgc_is_among_the_cells(tools, capsys, monkeypatch):
     monkeypatch.setenv("GLEANER_OPTIONS", "huge-pages=off")
-    fast = BENCH.replace('case "$*" in *place*', 'case "$*" in *stock*) wall=500 ;; *place*')
+    fast = BENCH.replace('case "$*" in *place*', 'case "$*" in *stock*) wall=450 ;; *place*')
     (tools / "bench").write_text(fast)
     words = ["--threads", "default", "--placement", "default", "--goal", "time"]
     assert advise(tools, *words, "--budget", "40", "--out", str(tools / "out")) == 0
