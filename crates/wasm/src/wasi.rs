@@ -1,8 +1,8 @@
 //! WASI preview 1: what a program asks of its host, as functions of the host.
 //!
 //! The imports of a module decide which functions are made; what is not here is named when the module is instantiated. Here are
-//! arguments, environment, clocks, random bytes, streams, files below directories that the host opens, waiting, and the exit. Not
-//! here are setting flags of files, advice about them, sockets and signals.
+//! arguments, environment, clocks, random bytes, streams, files below directories that the host opens, waiting, and the exit. No
+//! descriptor is a socket for a program. Signals are not here.
 //!
 //! A call leaves the heap's gate while it runs, so that it may block.
 //!
@@ -21,6 +21,7 @@
 
 mod clocks;
 mod context;
+mod descriptors;
 mod directories;
 mod errno;
 mod files;
@@ -56,7 +57,7 @@ pub const MODULE: &str = "wasi_snapshot_preview1";
 type Body = fn(&mut Context, &mut Guest<'_>, &Arguments<'_>) -> Answer;
 
 /// The functions by names, with their parameters: `i` has 32 bits, `l` 64. Each returns an error number.
-const FUNCTIONS: [(&str, &str, Body); 35] = [
+const FUNCTIONS: [(&str, &str, Body); 44] = [
     ("args_get", "ii", strings::args_get),
     ("args_sizes_get", "ii", strings::args_sizes_get),
     ("environ_get", "ii", strings::environ_get),
@@ -65,8 +66,21 @@ const FUNCTIONS: [(&str, &str, Body); 35] = [
     ("clock_time_get", "ili", clocks::clock_time_get),
     ("random_get", "ii", clocks::random_get),
     ("sched_yield", "", clocks::sched_yield),
-    ("fd_close", "i", streams::fd_close),
-    ("fd_fdstat_get", "ii", streams::fd_fdstat_get),
+    ("fd_advise", "illi", descriptors::fd_advise),
+    ("fd_allocate", "ill", descriptors::fd_allocate),
+    ("fd_close", "i", descriptors::fd_close),
+    ("fd_renumber", "ii", descriptors::fd_renumber),
+    ("fd_fdstat_get", "ii", descriptors::fd_fdstat_get),
+    (
+        "fd_fdstat_set_flags",
+        "ii",
+        descriptors::fd_fdstat_set_flags,
+    ),
+    (
+        "fd_fdstat_set_rights",
+        "ill",
+        descriptors::fd_fdstat_set_rights,
+    ),
     ("fd_filestat_get", "ii", streams::fd_filestat_get),
     ("fd_filestat_set_size", "il", streams::fd_filestat_set_size),
     (
@@ -104,6 +118,10 @@ const FUNCTIONS: [(&str, &str, Body); 35] = [
     ("path_unlink_file", "iii", files::path_unlink_file),
     ("path_rename", "iiiiii", files::path_rename),
     ("poll_oneoff", "iiii", poll::poll_oneoff),
+    ("sock_accept", "iii", descriptors::no_socket),
+    ("sock_recv", "iiiiii", descriptors::no_socket),
+    ("sock_send", "iiiii", descriptors::no_socket),
+    ("sock_shutdown", "ii", descriptors::no_socket),
 ];
 
 /// The function that ends the program. It alone returns nothing.

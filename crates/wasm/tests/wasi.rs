@@ -558,7 +558,7 @@ fn a_program_without_memory_is_told_so() {
 #[test]
 fn missing_imports_are_all_named_and_wrong_types_are_found() {
     let text = r#"(module
-        (import "wasi_snapshot_preview1" "sock_shutdown" (func))
+        (import "wasi_snapshot_preview1" "proc_raise" (func))
         (import "env" "print" (func))
         (import "env" "fd_write" (func (param i32 i32 i32 i32) (result i32)))
         (import "wasi_snapshot_preview1" "fd_read" (func (param i32) (result i32)))
@@ -568,7 +568,7 @@ fn missing_imports_are_all_named_and_wrong_types_are_found() {
             assert_eq!(
                 lines[..3],
                 [
-                    "wasi_snapshot_preview1.sock_shutdown is missing",
+                    "wasi_snapshot_preview1.proc_raise is missing",
                     "env.print is missing",
                     "env.fd_write is missing"
                 ]

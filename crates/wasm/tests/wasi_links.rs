@@ -12,6 +12,8 @@ use guest::*;
 const EXIST: i32 = 20;
 const INVAL: i32 = 28;
 const NOENT: i32 = 44;
+const NOTDIR: i32 = 54;
+const PERM: i32 = 63;
 const NOTCAPABLE: i32 = 76;
 
 /// Calls a function with two paths, each as address and length.
@@ -58,6 +60,21 @@ fn a_file_gets_a_second_name_and_none_outside() {
         Path::new("../secret")
     );
     assert_eq!(guest.open("second-way-out", 0, false).0, NOTCAPABLE);
+    // With a slash behind it the link is followed. What lies outside makes no difference.
+    for (name, outside) in [
+        ("to-file", "../secret"),
+        ("to-directory", ".."),
+        ("to-nothing", "../none"),
+    ] {
+        std::os::unix::fs::symlink(outside, root.join(name)).unwrap();
+        assert_eq!(
+            link(&mut guest, 0, &format!("{name}/"), "mine"),
+            NOTCAPABLE,
+            "{name}"
+        );
+    }
+    assert_eq!(link(&mut guest, 0, "sub/", "mine"), PERM);
+    assert_eq!(link(&mut guest, 0, "file/", "mine"), NOTDIR);
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub(super) struct Descriptor {
     pub(super) file: OwnedFd,
     /// What the program calls it, if the host opened it as a directory.
     pub(super) guest_name: Option<Vec<u8>>,
+    /// Whether the program opened it. What the host opened it may share with other processes, as a terminal.
+    pub(super) is_own: bool,
     /// The names as they were when the program began to list them, so that their places stay what they are.
     pub(super) listing: Option<Vec<Name>>,
 }
@@ -26,6 +28,7 @@ impl Descriptor {
         Descriptor {
             file,
             guest_name: None,
+            is_own: false,
             listing: None,
         }
     }
@@ -66,9 +69,12 @@ impl Context {
         Ok(descriptor.file.as_fd())
     }
 
-    /// Gives a file the lowest free number.
+    /// Gives a file that the program opened the lowest free number.
     pub(super) fn add(&mut self, file: OwnedFd) -> u32 {
-        let descriptor = Some(Descriptor::new(file));
+        let descriptor = Some(Descriptor {
+            is_own: true,
+            ..Descriptor::new(file)
+        });
         let free = self.descriptors.iter().position(Option::is_none);
         match free {
             Some(number) => {
@@ -85,5 +91,16 @@ impl Context {
     pub(super) fn close(&mut self, number: u32) -> Result<(), Errno> {
         let place = self.descriptors.get_mut(number as usize);
         place.and_then(Option::take).map(drop).ok_or(Errno::BADF)
+    }
+
+    /// Gives what is open under one number to another, which is closed first if something is open there. That must be so: a
+    /// number that nothing was given is none to a program.
+    pub(super) fn renumber(&mut self, from: u32, to: u32) -> Result<(), Errno> {
+        self.file(from)?;
+        self.file(to)?;
+        if from != to {
+            self.descriptors[to as usize] = self.descriptors[from as usize].take();
+        }
+        Ok(())
     }
 }

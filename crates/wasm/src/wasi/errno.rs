@@ -13,7 +13,10 @@ impl Errno {
     pub(super) const IO: Errno = Errno(29);
     pub(super) const NAMETOOLONG: Errno = Errno(37);
     pub(super) const NOTDIR: Errno = Errno(54);
+    pub(super) const NOTSOCK: Errno = Errno(57);
+    pub(super) const NOTSUP: Errno = Errno(58);
     pub(super) const OVERFLOW: Errno = Errno(61);
+    pub(super) const PERM: Errno = Errno(63);
     /// A path leads out of the directory that it begins in.
     pub(super) const NOTCAPABLE: Errno = Errno(76);
 }

@@ -3,10 +3,11 @@
 use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdirat, renameat, unlinkat};
 
 use super::context::Context;
+use super::descriptors::{FLAGS, rights};
 use super::errno::Answer;
 use super::guest::{Arguments, Guest};
 use super::resolve;
-use super::streams::{FLAGS, rights, write_stat};
+use super::streams::write_stat;
 
 /// A link at the end of the path is followed.
 pub(super) const FOLLOW: u32 = 1;

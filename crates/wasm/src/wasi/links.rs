@@ -42,6 +42,13 @@ pub(super) fn path_link(
     }
     let from = resolve::path(guest, of.u32(2), of.u32(3))?;
     let to = resolve::path(guest, of.u32(5), of.u32(6))?;
+    if from.ends_with(b"/") {
+        // Linux follows the link before a slash, wherever it leads. So this path is resolved as all others are: what it then
+        // is can be a directory alone, which gets no second name.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        resolve::open(context.file(of.u32(0))?, from, flags, Mode::empty())?;
+        return Err(Errno::PERM);
+    }
     let (from, name) = resolve::parent(context.file(of.u32(0))?, from)?;
     let (to, new_name) = resolve::parent(context.file(of.u32(4))?, to)?;
     Ok(linkat(from, name, to, new_name, AtFlags::empty())?)

@@ -1,10 +1,8 @@
-//! Descriptors that are open: reading, writing, the position, the size, and what they are.
+//! Files that are open: reading, writing, the position, the size, and what is known of them.
 
 use std::io::{IoSlice, IoSliceMut};
 
-use rustix::fs::{
-    FileType, OFlags, SeekFrom, Stat, fcntl_getfl, fdatasync, fstat, fsync, ftruncate, seek, tell,
-};
+use rustix::fs::{FileType, SeekFrom, Stat, fdatasync, fstat, fsync, ftruncate, seek, tell};
 use rustix::io::{preadv, pwritev, readv, retry_on_intr, writev};
 
 use super::context::Context;
@@ -13,25 +11,6 @@ use super::guest::{Arguments, Guest};
 
 /// So many stretches of memory at most go into one call; the program writes the rest with another.
 const MOST_STRETCHES: u32 = 1024;
-
-/// Rights, by the bits that matter here. The others are all granted.
-pub(super) mod rights {
-    pub const READ: u64 = 1 << 1;
-    pub const SEEK: u64 = 1 << 2;
-    pub const TELL: u64 = 1 << 5;
-    pub const WRITE: u64 = 1 << 6;
-    pub const ALLOCATE: u64 = 1 << 8;
-    pub const SET_SIZE: u64 = 1 << 22;
-    pub const ALL: u64 = (1 << 30) - 1;
-}
-
-/// Flags of descriptors, with those of Linux.
-pub(super) const FLAGS: [(u16, OFlags); 4] = [
-    (1, OFlags::APPEND),
-    (2, OFlags::DSYNC),
-    (4, OFlags::NONBLOCK),
-    (16, OFlags::SYNC),
-];
 
 /// What WASI calls a type of files. It has none for pipes.
 pub(super) fn kind(of: FileType) -> u8 {
@@ -138,38 +117,6 @@ pub(super) fn fd_seek(context: &mut Context, guest: &mut Guest<'_>, of: &Argumen
 
 pub(super) fn fd_tell(context: &mut Context, guest: &mut Guest<'_>, of: &Arguments<'_>) -> Answer {
     guest.write_u64(of.u32(1), tell(context.file(of.u32(0))?)?)
-}
-
-pub(super) fn fd_close(context: &mut Context, _: &mut Guest<'_>, of: &Arguments<'_>) -> Answer {
-    context.close(of.u32(0))
-}
-
-pub(super) fn fd_fdstat_get(
-    context: &mut Context,
-    guest: &mut Guest<'_>,
-    of: &Arguments<'_>,
-) -> Answer {
-    let file = context.file(of.u32(0))?;
-    let kind = kind(FileType::from_raw_mode(fstat(file)?.st_mode));
-    let open = fcntl_getfl(file)?;
-    let flags = FLAGS.iter().filter(|(_, linux)| open.contains(*linux));
-    let flags = flags.fold(0, |sum, (flag, _)| sum | flag);
-    let mut granted = rights::ALL;
-    match open & OFlags::RWMODE {
-        OFlags::WRONLY => granted &= !rights::READ,
-        OFlags::RDWR => (),
-        _ => granted &= !rights::WRITE,
-    }
-    // Without these two rights programs take a character device for a terminal.
-    if tell(file).is_err() || kind == 2 {
-        granted &= !(rights::SEEK | rights::TELL);
-    }
-    let mut out = [0; 24];
-    out[0] = kind;
-    out[2..4].copy_from_slice(&u16::to_le_bytes(flags));
-    out[8..16].copy_from_slice(&granted.to_le_bytes());
-    out[16..].copy_from_slice(&rights::ALL.to_le_bytes());
-    guest.write(of.u32(1), &out)
 }
 
 pub(super) fn fd_filestat_get(

@@ -8,7 +8,7 @@ use gleaner_wasm::wasi::{self, Setup};
 use gleaner_wasm::{Engine, Extern, InstanceId, Value};
 
 /// What the functions take: `i` has 32 bits, `l` 64.
-pub const FUNCTIONS: [(&str, &str); 35] = [
+pub const FUNCTIONS: [(&str, &str); 44] = [
     ("args_get", "ii"),
     ("args_sizes_get", "ii"),
     ("environ_get", "ii"),
@@ -17,7 +17,12 @@ pub const FUNCTIONS: [(&str, &str); 35] = [
     ("clock_time_get", "ili"),
     ("random_get", "ii"),
     ("sched_yield", ""),
+    ("fd_advise", "illi"),
+    ("fd_allocate", "ill"),
     ("fd_close", "i"),
+    ("fd_renumber", "ii"),
+    ("fd_fdstat_set_flags", "ii"),
+    ("fd_fdstat_set_rights", "ill"),
     ("fd_fdstat_get", "ii"),
     ("fd_filestat_get", "ii"),
     ("fd_filestat_set_size", "il"),
@@ -44,6 +49,10 @@ pub const FUNCTIONS: [(&str, &str); 35] = [
     ("path_unlink_file", "iii"),
     ("path_rename", "iiiiii"),
     ("poll_oneoff", "iiii"),
+    ("sock_accept", "iii"),
+    ("sock_recv", "iiiiii"),
+    ("sock_send", "iiiii"),
+    ("sock_shutdown", "ii"),
 ];
 
 pub fn assemble(text: &str) -> Vec<u8> {
