@@ -149,7 +149,7 @@ impl Evaluation<'_> {
     }
 
     fn push_object(&mut self, bits: u64) -> Result<(), Trap> {
-        let object = Object::new(&mut self.state.mutator, bits);
+        let object = Object::new(&mut self.state.mutator, self.state.id, bits);
         let object = object.ok_or_else(|| out_of_memory(self.offset))?;
         self.stack.push(Operand::Object(object));
         Ok(())

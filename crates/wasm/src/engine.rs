@@ -23,7 +23,7 @@ use crate::settings::{Compilation, Compile, MOST_CODE_BYTES, Settings};
 use crate::state::{Ending, Engine, Module, State};
 use crate::translate::Target;
 use crate::types::Signature;
-use crate::values::{Function, Object, ObjectKind, Value};
+use crate::values::{EngineId, Function, Object, ObjectKind, Value};
 
 /// So many bytes of the stack stay free below compiled code: for the frame of one function and for the runtime.
 const STACK_RESERVE: usize = 256 << 10;
@@ -68,6 +68,7 @@ impl Engine {
         let host_type = heap.register_raw(shape).map_err(|error| full(&error))?;
         heap.set_type_data(host_type, host_description.as_ptr().cast_mut().cast());
         let state = State {
+            id: EngineId::next(),
             mutator,
             record,
             heap,
@@ -136,10 +137,13 @@ impl Engine {
             object.add(8).ptr::<u64>().write(number);
             object
         };
-        Object::new(&mut state.mutator, object.word() as u64).ok_or_else(full)
+        Object::new(&mut state.mutator, state.id, object.word() as u64).ok_or_else(full)
     }
 
     /// What an object is.
+    ///
+    /// # Panics
+    /// If it is an object of another engine.
     pub fn kind_of(&self, object: &Object) -> ObjectKind {
         self.state_ref().kind(object).0
     }
@@ -160,9 +164,12 @@ impl Engine {
     }
 
     /// Calls a function of this engine.
+    ///
+    /// # Panics
+    /// If the function or an argument belongs to another engine, or if a host function that it calls panics.
     pub fn call(&mut self, function: Function, arguments: &[Value]) -> Result<Vec<Value>, Trap> {
-        let record = function.record();
         let state = self.state();
+        let record = function.record(state.id);
         let signature = state.registry.get(record.number).signature().clone();
         state.check_values("the call has", arguments, &signature.params)?;
         let words = signature.params.len().max(signature.results.len());
@@ -217,6 +224,10 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        if !self.state().record().embedder.get().is_null() {
+            // A host function took the engine that called it, and compiled code goes on when it returns.
+            return;
+        }
         // SAFETY: the state was leaked when the engine was made, and compiled code does not run any more.
         let state = unsafe { Box::from_raw(self.0.as_ptr()) };
         let State { mutator, heap, .. } = *state;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::context::{ContextLayout, FuncRecord};
 use crate::module::{Declarations, Item};
 use crate::storage::Segment;
-use crate::values::Function;
+use crate::values::{EngineId, Function};
 
 /// What one module exports and another imports. It belongs to its engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,10 +47,13 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// What an export leads to.
-    pub(crate) fn item(&self, item: Item) -> Extern {
+    /// What an export leads to. The instance is one of the engine `owner`.
+    pub(crate) fn item(&self, item: Item, owner: EngineId) -> Extern {
         match item {
-            Item::Func(index) => Extern::Function(Function(self.functions[index as usize])),
+            Item::Func(index) => Extern::Function(Function {
+                place: self.functions[index as usize],
+                owner,
+            }),
             Item::Table(index) => Extern::Table(self.tables[index as usize]),
             Item::Memory(index) => Extern::Memory(self.memories[index as usize]),
             Item::Global(index) => Extern::Global(self.globals[index as usize]),

@@ -18,12 +18,15 @@ use crate::runtime::{Active, memories, tables};
 use crate::state::{Ending, Engine, Loaded, Module, State};
 use crate::storage::{Global, MOST_ELEMENTS, Memory, Segment, Table};
 use crate::types::{HeapType, Number, RefType, ValType};
-use crate::values::{Function, Value};
+use crate::values::Value;
 
 impl Engine {
     /// Makes an instance of a module. `resolve` is asked for each import, by module and name.
     ///
     /// If the start function or an initializer traps, what was written until then stays written.
+    ///
+    /// # Panics
+    /// If the module, or what is imported, belongs to another engine.
     pub fn instantiate(
         &mut self,
         module: &Module,
@@ -41,6 +44,7 @@ impl Engine {
         made: &mut dyn FnMut(&mut Engine, InstanceId),
     ) -> Result<InstanceId, InstantiateError> {
         let loaded = &module.0;
+        self.state().id.check(loaded.owner, "a module");
         let imports = self
             .state()
             .link(&loaded.declarations.imports, resolve)
@@ -74,7 +78,8 @@ impl Engine {
         match declarations.start {
             Some(start) => {
                 let record = self.state().instances[number].functions[start as usize];
-                self.call(Function(record), &[]).map(drop)
+                let start = self.state().function(record);
+                self.call(start, &[]).map(drop)
             }
             None => Ok(()),
         }
@@ -156,21 +161,23 @@ impl Engine {
 
     /// What an instance exports by a name.
     pub fn export(&mut self, instance: InstanceId, name: &str) -> Option<Extern> {
-        let instance = &self.state().instances[instance.0];
+        let state = self.state();
+        let instance = &state.instances[instance.0];
         let export = instance
             .declarations
             .exports
             .iter()
             .find(|export| export.name == name)?;
-        Some(instance.item(export.item))
+        Some(instance.item(export.item, state.id))
     }
 
     /// All that an instance exports, by names.
     pub fn exports(&mut self, instance: InstanceId) -> Vec<(String, Extern)> {
-        let instance = &self.state().instances[instance.0];
+        let state = self.state();
+        let instance = &state.instances[instance.0];
         let exports = instance.declarations.exports.iter();
         exports
-            .map(|export| (export.name.clone(), instance.item(export.item)))
+            .map(|export| (export.name.clone(), instance.item(export.item, state.id)))
             .collect()
     }
 
@@ -278,7 +285,7 @@ impl State {
     fn is_importable(&self, item: Extern, as_type: ItemType) -> bool {
         match (item, as_type) {
             (Extern::Function(function), ItemType::Func(number)) => {
-                let of = HeapType::Concrete(function.record().number);
+                let of = HeapType::Concrete(function.record(self.id).number);
                 self.registry
                     .is_heap_subtype(of, HeapType::Concrete(number))
             }
@@ -328,7 +335,7 @@ impl State {
         };
         for &import in imports {
             match import {
-                Extern::Function(function) => instance.functions.push(function.0),
+                Extern::Function(function) => instance.functions.push(function.place),
                 Extern::Table(table) => instance.tables.push(table),
                 Extern::Memory(memory) => instance.memories.push(memory),
                 Extern::Global(global) => instance.globals.push(global),

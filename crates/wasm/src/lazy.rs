@@ -152,6 +152,7 @@ impl State {
         };
         let none = Cell::new(std::ptr::null());
         let loaded = Rc::new(Loaded {
+            owner: self.id,
             declarations: Arc::clone(declarations),
             functions: vec![none; declarations.bodies.len()].into(),
             source: Some(source),

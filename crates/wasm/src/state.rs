@@ -26,7 +26,7 @@ use crate::translate::{self, Environment, ExceptionType, Target};
 use crate::types::{
     Composite, Field, HeapType, Number, RefType, Signature, Storage, SubType, ValType,
 };
-use crate::values::{Function, Object, ObjectKind, Value};
+use crate::values::{EngineId, Function, Object, ObjectKind, Value};
 
 /// How compiled code was left without a return.
 pub(crate) enum Ending {
@@ -56,6 +56,8 @@ impl Module {
 }
 
 pub(crate) struct Loaded {
+    /// The engine that loaded it.
+    pub(crate) owner: EngineId,
     pub(crate) declarations: Arc<Declarations>,
     /// Where the code of the module's own functions lies, or that of their stubs. Changed by [`crate::lazy`] alone, on the
     /// engine's thread.
@@ -100,6 +102,7 @@ pub(crate) struct Host {
 /// - It stays where it is: contexts lead to it.
 /// - Compiled code reaches it through contexts. So nothing borrows it while compiled code is entered.
 pub(crate) struct State {
+    pub(crate) id: EngineId,
     pub(crate) mutator: Mutator,
     pub(crate) record: NonNull<Record>,
     pub(crate) heap: Heap,
@@ -230,6 +233,7 @@ impl State {
         }
         let addresses = self.code.add(&functions, Some(declarations))?;
         Ok(Rc::new(Loaded {
+            owner: self.id,
             declarations: Arc::clone(declarations),
             functions: addresses.into_iter().map(Cell::new).collect(),
             source: None,
@@ -317,7 +321,7 @@ impl State {
         let function = NonNull::from(&mut records[0]);
         self.host_contexts.push(context);
         self.host_records.push(records);
-        Ok(Function(function))
+        Ok(self.function(function))
     }
 
     // --- values ----------------------------------------------------------------------------------------------------
@@ -330,18 +334,36 @@ impl State {
             ValType::F32 => Value::F32(bits as u32),
             ValType::F64 => Value::F64(bits),
             ValType::Ref(_) if bits == 0 => Value::Null,
-            ValType::Ref(of) if self.registry.is_function(of.heap) => Value::Function(Function(
-                NonNull::new(bits as *mut FuncRecord).expect("it is not null"),
-            )),
+            ValType::Ref(of) if self.registry.is_function(of.heap) => Value::Function(
+                self.function(NonNull::new(bits as *mut FuncRecord).expect("it is not null")),
+            ),
             ValType::Ref(_) => {
-                let object = Object::new(&mut self.mutator, bits);
+                let object = Object::new(&mut self.mutator, self.id, bits);
                 Value::Object(object.ok_or_else(|| Trap::outside(TrapKind::OutOfMemory))?)
             }
         })
     }
 
+    /// A function of this engine.
+    pub(crate) fn function(&self, place: NonNull<FuncRecord>) -> Function {
+        Function {
+            place,
+            owner: self.id,
+        }
+    }
+
+    /// What a function of this engine takes.
+    pub(crate) fn params(&self, function: Function) -> &[ValType] {
+        let number = function.record(self.id).number;
+        &self.registry.get(number).signature().params
+    }
+
     /// What an object is, and the number of its type if that is one of WebAssembly.
+    ///
+    /// # Panics
+    /// If it is an object of another engine.
     pub(crate) fn kind(&self, object: &Object) -> (ObjectKind, Option<Number>) {
+        self.id.check(object.owner(), "an object");
         let bits = object.bits();
         if bits & 1 == 1 {
             return (ObjectKind::I31(bits as u32 as i32 >> 1), None);
@@ -372,7 +394,7 @@ impl State {
             (Value::Null, ValType::Ref(of)) => of.nullable,
             (Value::Function(function), ValType::Ref(of)) => self
                 .registry
-                .is_heap_subtype(HeapType::Concrete(function.record().number), of.heap),
+                .is_heap_subtype(HeapType::Concrete(function.record(self.id).number), of.heap),
             (Value::Object(object), ValType::Ref(of)) => self.object_fits(object, of),
             _ => false,
         }

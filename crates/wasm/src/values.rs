@@ -3,27 +3,58 @@
 use std::fmt;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use gleaner::raw::Value as Slot;
 use gleaner::{Handle, Mutator};
 
 use crate::context::FuncRecord;
 
+/// The number of an engine, which no other engine of this process has, nor had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EngineId(u64);
+
+impl EngineId {
+    /// Of a new engine.
+    pub(crate) fn next() -> EngineId {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        EngineId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// # Panics
+    /// If what belongs to `owner` is used with this engine, and that is another one.
+    pub(crate) fn check(self, owner: EngineId, what: &str) {
+        assert!(self == owner, "{what} of another engine is used");
+    }
+}
+
 /// An object of the heap, an integer of 31 bits, or a value of the host, which the engine keeps alive as long as this exists.
+/// To use it with another engine is a panic.
 #[derive(Clone)]
-pub struct Object(Rc<Handle>);
+pub struct Object {
+    handle: Rc<Handle>,
+    owner: EngineId,
+}
 
 impl Object {
     /// Keeps what has these bits; `None` if the heap has no more handles.
-    pub(crate) fn new(mutator: &mut Mutator, bits: u64) -> Option<Object> {
+    pub(crate) fn new(mutator: &mut Mutator, owner: EngineId, bits: u64) -> Option<Object> {
         // SAFETY: callers have the bits of a reference that is valid now.
         let handle = unsafe { mutator.handle_raw(Slot::from_bits(bits)) };
-        handle.map(|handle| Object(Rc::new(handle)))
+        handle.map(|handle| Object {
+            handle: Rc::new(handle),
+            owner,
+        })
     }
 
     /// The reference, until the engine next runs or allocates.
     pub(crate) fn bits(&self) -> u64 {
-        self.0.get_raw().bits()
+        self.handle.get_raw().bits()
+    }
+
+    /// The engine that it belongs to.
+    pub(crate) fn owner(&self) -> EngineId {
+        self.owner
     }
 }
 
@@ -33,14 +64,22 @@ impl fmt::Debug for Object {
     }
 }
 
-/// A function of an engine, by its record.
+/// A function of an engine, by its record. To use it with another engine is a panic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Function(pub(crate) NonNull<FuncRecord>);
+pub struct Function {
+    pub(crate) place: NonNull<FuncRecord>,
+    pub(crate) owner: EngineId,
+}
 
 impl Function {
-    pub(crate) fn record(self) -> FuncRecord {
-        // SAFETY: records exist as long as their engine, and a function is used with its engine alone.
-        unsafe { self.0.read() }
+    /// What the engine has of it.
+    ///
+    /// # Panics
+    /// If it is a function of another engine.
+    pub(crate) fn record(self, engine: EngineId) -> FuncRecord {
+        engine.check(self.owner, "a function");
+        // SAFETY: records exist as long as their engine, which is this one.
+        unsafe { self.place.read() }
     }
 }
 
@@ -72,7 +111,7 @@ impl Value {
             Value::F32(bits) => u64::from(*bits),
             Value::F64(bits) => *bits,
             Value::Null => 0,
-            Value::Function(function) => function.0.as_ptr() as u64,
+            Value::Function(function) => function.place.as_ptr() as u64,
             Value::Object(object) => object.bits(),
         }
     }

@@ -20,7 +20,7 @@ impl State {
     /// What the host has.
     pub(crate) fn found_in_words(&self, item: Extern) -> String {
         self.wanted_in_words(match item {
-            Extern::Function(function) => ItemType::Func(function.record().number),
+            Extern::Function(function) => ItemType::Func(function.record(self.id).number),
             Extern::Table(table) => ItemType::Table(self.tables[table].ty()),
             Extern::Memory(memory) => ItemType::Memory(self.memories[memory].limits()),
             Extern::Global(global) => ItemType::Global(self.globals[global].ty),

@@ -9,7 +9,8 @@ use crate::context;
 use crate::error::{Thrown, Trap, TrapKind};
 use crate::frames;
 use crate::state::{Ending, Engine, State};
-use crate::values::Object;
+use crate::types::ValType;
+use crate::values::{Object, ObjectKind, Value};
 
 /// Throws: compiled code goes on in the nearest handler of the newest stretch, which otherwise ends with the exception.
 pub(super) unsafe extern "C" fn throw(context: *const u64, exception: u64) {
@@ -27,7 +28,7 @@ pub(super) unsafe extern "C" fn throw(context: *const u64, exception: u64) {
         }
         answer(context, |active| {
             let text = active.state.text_of_exception(exception);
-            let ending = match Object::new(&mut active.state.mutator, exception) {
+            let ending = match Object::new(&mut active.state.mutator, active.state.id, exception) {
                 Some(exception) => Ending::Trap(Trap::Exception(Thrown {
                     exception,
                     text,
@@ -98,17 +99,35 @@ unsafe fn run_host(context: *const u64, buffer: *mut u64) -> Result<(), Ending> 
         }
         let mut engine = ManuallyDrop::new(Engine::of(state));
         let called = catch_unwind(AssertUnwindSafe(|| {
-            (function.body)(&mut engine, &arguments)
+            let answer = (function.body)(&mut engine, &arguments);
+            (*state).check_answer(answer, &function.signature.results)
         }));
         drop(arguments);
         let results = called.map_err(Ending::Panic)?.map_err(Ending::Trap)?;
-        let types = &function.signature.results;
-        (*state)
-            .check_values("a host function returned", &results, types)
-            .map_err(Ending::Trap)?;
         for (index, value) in results.iter().enumerate() {
             *buffer.add(index) = value.bits();
         }
         Ok(())
+    }
+}
+
+impl State {
+    /// What a host function answered, if it is of this engine, and compiled code can go on with it.
+    fn check_answer(
+        &self,
+        answer: Result<Vec<Value>, Trap>,
+        types: &[ValType],
+    ) -> Result<Vec<Value>, Trap> {
+        match &answer {
+            Ok(results) => self.check_values("a host function returned", results, types)?,
+            Err(Trap::Exception(thrown))
+                if self.kind(&thrown.exception).0 != ObjectKind::Exception =>
+            {
+                let message = "a host function threw an object that is no exception";
+                return Err(Trap::Host(message.into()));
+            }
+            Err(_) => (),
+        }
+        answer
     }
 }
