@@ -200,6 +200,8 @@ pub enum RunError {
     Instantiate(InstantiateError),
     /// It exports neither `_start` nor `_initialize`.
     NoStart,
+    /// It exports one of the two as something else than a function without parameters: what it is.
+    WrongStart(String),
     /// It trapped, or an exception was not caught.
     Trap(Trap),
 }
@@ -216,6 +218,10 @@ impl fmt::Display for RunError {
             RunError::NoStart => out.write_str(
                 "the module exports neither _start nor _initialize: it is a library and no program; compile it as one, with \
                  a main function",
+            ),
+            RunError::WrongStart(what) => write!(
+                out,
+                "{what}, where a program has a function () -> (): compile the module as a program, with a main function"
             ),
             RunError::Trap(trap) => trap.fmt(out),
         }
@@ -242,10 +248,19 @@ fn run_to_end(engine: &mut Engine, module: &Module, setup: Setup) -> Result<(), 
     let instance = instantiate(engine, module, setup)?;
     let mut is_program = false;
     for name in ["_initialize", "_start"] {
-        if let Some(Extern::Function(function)) = engine.export(instance, name) {
-            is_program = true;
-            engine.call(function, &[]).map_err(RunError::Trap)?;
-        }
+        let Some(export) = engine.export(instance, name) else {
+            continue;
+        };
+        let state = engine.state();
+        let function = match export {
+            Extern::Function(function) if state.params(function).is_empty() => function,
+            other => {
+                let what = state.found_in_words(other);
+                return Err(RunError::WrongStart(format!("{name} is {what}")));
+            }
+        };
+        is_program = true;
+        engine.call(function, &[]).map_err(RunError::Trap)?;
     }
     match is_program {
         true => Ok(()),

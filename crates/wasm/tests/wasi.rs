@@ -543,6 +543,29 @@ fn an_exception_that_nothing_catches_ends_the_program() {
 }
 
 #[test]
+fn a_start_that_is_no_start_is_told_what_it_is() {
+    for (text, what) in [
+        (
+            r#"(func (export "_start") (param i32))"#,
+            "_start is a function (i32) -> ()",
+        ),
+        (
+            r#"(global (export "_start") i32 (i32.const 0))"#,
+            "_start is a constant global, i32",
+        ),
+        (
+            r#"(memory (export "_initialize") 1) (func (export "_start"))"#,
+            "_initialize is a memory",
+        ),
+    ] {
+        let error = run(&format!("(module {text})"), Setup::new().unwrap()).unwrap_err();
+        let told = error.to_string();
+        assert!(told.starts_with(what), "{told}");
+        assert!(told.contains("compile the module as a program"), "{told}");
+    }
+}
+
+#[test]
 fn a_program_without_memory_is_told_so() {
     let yields = import("args_get", "ii");
     let text = format!(
