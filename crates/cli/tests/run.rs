@@ -92,6 +92,36 @@ fn the_status_is_that_of_the_program() {
 }
 
 #[test]
+fn a_memory_takes_what_addresses_the_process_may_have() {
+    let limited = |module: &PathBuf| {
+        let script = r#"ulimit -v 2500000; exec "$@""#;
+        let run = command(&["--opt", "heap-limit=16m"], module, &[]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh"]).arg(run.get_program());
+        shell.args(run.get_args()).output().unwrap()
+    };
+    // It may have 4 GiB, grows as far as it can, and can be used to its end.
+    let text = r#"(module (memory (export "memory") 1) (func (export "_start")
+        (loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
+        (if (i32.lt_u (memory.size) (i32.const 4096)) (then unreachable))
+        (if (i32.eq (memory.size) (i32.const 65536)) (then unreachable))
+        (i32.store (i32.sub (i32.mul (memory.size) (i32.const 65536)) (i32.const 4)) (i32.const 1))))"#;
+    let output = limited(&module("few-addresses", text));
+    assert_eq!(
+        (output.status.code(), stderr(&output).as_str()),
+        (Some(0), "")
+    );
+    let text = r#"(module (memory 65000) (func (export "_start")))"#;
+    let output = limited(&module("too-few-addresses", text));
+    assert_eq!(output.status.code(), Some(125));
+    let said = stderr(&output);
+    assert!(
+        said.contains("a memory of 65000 pages") && said.contains("ulimit -v"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_trap_has_a_status_and_a_backtrace_of_names() {
     let text =
         r#"(module (func $inner (unreachable)) (func $main (export "_start") (call $inner)))"#;
@@ -104,7 +134,13 @@ fn a_trap_has_a_status_and_a_backtrace_of_names() {
         r#"(module (func $down (call $down) (call $down)) (func (export "_start") (call $down)))"#;
     let output = run_module(&[], &module("deep", deep), &[]);
     assert_eq!(output.status.code(), Some(134));
-    assert!(stderr(&output).contains("trap: call stack exhausted"));
+    // Where the instructions of the function begin, and not of the file.
+    let said = stderr(&output);
+    let place = said
+        .split("trap: call stack exhausted (at offset 0x")
+        .nth(1);
+    let place = place.unwrap_or_else(|| panic!("{said}"));
+    assert!(!place.starts_with("0)"), "{said}");
     let thrown = r#"(module (tag $t) (func (export "_start") (throw $t)))"#;
     let output = run_module(&[], &module("thrown", thrown), &[]);
     assert_eq!(output.status.code(), Some(134));
@@ -260,7 +296,10 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
         (func (export "_start") (drop (call $yield))))"#;
     let blind = module("blind", blind);
     for (path, named) in [
-        (&parameter, "the call has 0 values, where 1 are wanted"),
+        (
+            &parameter,
+            "_start is a function (i32) -> (), where a program has a function () -> ()",
+        ),
         (&blind, "exports no memory by the name 'memory'"),
         (&imports, "env.missing0 is missing"),
         (

@@ -390,7 +390,12 @@ impl State {
             instance.tables.push(self.tables.len() - 1);
         }
         for &limits in &of.memories[instance.memories.len()..] {
-            let none = || InstantiateError::NoMemory(format!("a memory of {} pages", limits.least));
+            let none = || {
+                InstantiateError::NoMemory(format!(
+                    "a memory of {} pages of 64 KiB: the system gives no such room; raise the limit with ulimit -v, if there is one",
+                    limits.least
+                ))
+            };
             self.memories.push(Memory::new(limits).ok_or_else(none)?);
             instance.memories.push(self.memories.len() - 1);
         }

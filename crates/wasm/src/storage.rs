@@ -19,6 +19,7 @@ const MOST_PAGES: u64 = 1 << 16;
 pub(crate) const MOST_ELEMENTS: u64 = 10_000_000;
 
 /// A linear memory: addresses for all pages that it may have, of which those that it has can be accessed. It does not move.
+/// Where the process may have no more addresses, it has fewer, and cannot grow beyond them.
 pub(crate) struct Memory {
     record: Box<MemoryRecord>,
     reserved: usize,
@@ -29,22 +30,7 @@ impl Memory {
     /// A memory of the least size; `None` where the system gives none.
     pub(crate) fn new(limits: Limits) -> Option<Memory> {
         let most = limits.most.unwrap_or(MOST_PAGES).min(MOST_PAGES);
-        let reserved = (most * PAGE_BYTES).max(PAGE_BYTES) as usize;
-        // SAFETY: fresh addresses wherever the system has room.
-        let base = unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            libc::mmap(
-                std::ptr::null_mut(),
-                reserved,
-                libc::PROT_NONE,
-                flags,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return None;
-        }
+        let (base, reserved) = reserve(limits.least.max(1), most.max(1))?;
         let record = Box::new(MemoryRecord {
             base: base.cast(),
             bytes: 0,
@@ -77,6 +63,9 @@ impl Memory {
             return None;
         }
         let bytes = (after * PAGE_BYTES) as usize;
+        if bytes > self.reserved {
+            return None;
+        }
         if pages > 0 {
             // SAFETY: the pages lie in what was reserved.
             let granted = unsafe {
@@ -99,6 +88,40 @@ impl Memory {
         Limits {
             least: self.record.bytes / PAGE_BYTES,
             most: self.limits.most,
+        }
+    }
+}
+
+/// Addresses for a memory of so many pages at least and at most, and how many bytes. Where there are not so many, those that
+/// are there are halved: what runs the program needs some, too.
+fn reserve(least: u64, most: u64) -> Option<(*mut c_void, usize)> {
+    let [least, most] = [least, most].map(|pages| (pages * PAGE_BYTES) as usize);
+    let mut reserved = most;
+    loop {
+        // SAFETY: fresh addresses wherever the system has room.
+        let base = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            libc::mmap(
+                std::ptr::null_mut(),
+                reserved,
+                libc::PROT_NONE,
+                flags,
+                -1,
+                0,
+            )
+        };
+        let half = (reserved / 2)
+            .next_multiple_of(PAGE_BYTES as usize)
+            .max(least);
+        match base == libc::MAP_FAILED {
+            false if reserved == most || half >= reserved => return Some((base, reserved)),
+            false => {
+                // SAFETY: the end of what was just reserved.
+                unsafe { libc::munmap(base.byte_add(half), reserved - half) };
+                return Some((base, half));
+            }
+            true if half >= reserved => return None,
+            true => reserved = half,
         }
     }
 }
