@@ -6,6 +6,7 @@ mod guest;
 use std::fs;
 use std::io::pipe;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 
 use gleaner_wasm::wasi::Setup;
 
@@ -144,4 +145,21 @@ fn no_descriptor_is_a_socket() {
         assert_eq!(guest.call("sock_send", &[file, 0, 0, 0, 0]), answer);
         assert_eq!(guest.call("sock_shutdown", &[file, 0]), answer);
     }
+}
+
+#[test]
+fn a_list_of_names_says_nothing_of_what_lies_above() {
+    let (mut guest, root) = guest_with_directory("above");
+    assert_eq!(guest.call("fd_readdir", &[3, 4000, 1000, 0, 0]), 0);
+    let (mut at, end) = (4000, 4000 + guest.u32(0) as usize);
+    let mut inodes = Vec::new();
+    while at < end {
+        let (inode, length) = (guest.u64(at + 8), guest.u32(at + 16) as usize);
+        inodes.push((guest.get(at + 24, length), inode));
+        at += 24 + length;
+    }
+    inodes.sort();
+    let own = fs::metadata(&root).unwrap().ino();
+    assert_ne!(own, fs::metadata(root.parent().unwrap()).unwrap().ino());
+    assert_eq!(inodes, [(b".".to_vec(), own), (b"..".to_vec(), own)]);
 }
