@@ -212,6 +212,8 @@ impl<'a> Translator<'a> {
 
     /// Translates the instructions behind the declarations of locals.
     fn body(mut self, mut operators: OperatorsReader<'_>) -> Result<Vec<Value>, LoadError> {
+        // A stack that is used up is told of where the instructions begin.
+        self.offset = operators.original_position() as u32;
         self.check_stack();
         let results = self.results.clone();
         self.push_function_block(&results);

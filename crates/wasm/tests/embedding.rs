@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use gleaner::Heap;
 use gleaner_wasm::{
-    Engine, Extern, Function, HeapType, InstanceId, Module, RefType, Signature, Thrown, Trap,
-    ValType, Value,
+    Engine, Extern, Function, HeapType, InstanceId, Module, ObjectKind, RefType, Signature, Thrown,
+    Trap, ValType, Value,
 };
 
 use assembly::assemble;
@@ -119,7 +119,7 @@ fn what_belongs_to_another_engine_is_found() {
     assert_eq!(text, "an object of another engine is used");
     let text = panics(|| drop(own.new_global(any(), true, &object)));
     assert_eq!(text, "an object of another engine is used");
-    let text = panics(|| drop(own.kind_of(foreign)));
+    let text = panics(|| assert_eq!(own.kind_of(foreign), ObjectKind::Struct));
     assert_eq!(text, "an object of another engine is used");
     let text = panics(|| drop(own.instantiate(&module, &|_, _| None)));
     assert_eq!(text, "a module of another engine is used");

@@ -551,6 +551,10 @@ fn a_full_heap_and_a_full_stack_are_traps_that_the_engine_survives() {
         for _ in 0..3 {
             let trap = call(&mut engine, instance, "endless", 0).unwrap_err();
             assert_eq!(trap.kind(), Some(TrapKind::StackOverflow));
+            let Trap::Program { offset: begin, .. } = trap else {
+                panic!("{trap}")
+            };
+            assert!(begin > Some(0), "where the function's instructions begin");
             let trap = call(&mut engine, instance, "fill", 0).unwrap_err();
             assert_eq!(trap.kind(), Some(TrapKind::OutOfMemory));
             let Trap::Program {
