@@ -115,7 +115,14 @@ fn what_belongs_to_another_engine_is_found() {
         ))
     });
     assert_eq!(text, "a function of another engine is used");
-    let text = panics(|| drop(call(&mut own, own_instance, "get", &[object.clone()])));
+    let text = panics(|| {
+        drop(call(
+            &mut own,
+            own_instance,
+            "get",
+            std::slice::from_ref(&object),
+        ))
+    });
     assert_eq!(text, "an object of another engine is used");
     let text = panics(|| drop(own.new_global(any(), true, &object)));
     assert_eq!(text, "an object of another engine is used");
