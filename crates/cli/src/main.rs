@@ -41,7 +41,10 @@ fn main() -> std::process::ExitCode {
         first_screen::show();
         return std::process::ExitCode::from(2);
     }
-    let command = Cli::parse().command;
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(said) => return options::print_help(&said),
+    };
     // One that stays beside a program must not end because nobody reads what it says.
     let stays = match &command {
         Command::Place(args) => args.plan.is_none(),

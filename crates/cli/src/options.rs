@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::process::ExitCode;
 
 use gleaner_base::options::{Foreign, HeapKind, Options, TABLE, Tier};
 
 use crate::arguments::OptionsArgs;
 use crate::failure::Failure;
+use crate::inherited;
 
 /// The environment variable that the library reads.
 pub(crate) const VARIABLE: &str = "GLEANER_OPTIONS";
@@ -65,12 +67,25 @@ pub(crate) fn run(args: OptionsArgs) -> Result<(), Failure> {
     print(&text)
 }
 
+/// Prints what clap has to say: help or the version, which were asked for, or what is wrong; the exit status.
+pub(crate) fn print_help(said: &clap::Error) -> ExitCode {
+    inherited::end_on_closed_pipe();
+    match said.print() {
+        Err(error) if !said.use_stderr() => unwritten(&error).report(),
+        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
+    }
+}
+
 /// Writes to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
-        .map_err(|error| Failure::refused(format_args!("standard output: {error}")))
+        .map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &std::io::Error) -> Failure {
+    Failure::refused(format_args!("standard output: {error}"))
 }
 
 /// The options by tier, each with its effective value: those for people who run a program and those that are set, or all.

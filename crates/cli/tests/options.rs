@@ -166,7 +166,7 @@ fn a_wrong_environment_is_named() {
 
 #[test]
 fn a_closed_pipe_ends_it_without_a_word() {
-    for arguments in [&["options"][..], &["options", "--markdown"]] {
+    for arguments in [&["options"][..], &["options", "--markdown"], &["--help"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = gleaner().args(arguments).stdout(writer).output().unwrap();
@@ -178,8 +178,15 @@ fn a_closed_pipe_ends_it_without_a_word() {
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
     let full = || File::options().write(true).open("/dev/full").unwrap();
-    let output = gleaner().arg("options").stdout(full()).output().unwrap();
-    assert_fails(&output, 125, "standard output: No space left");
+    for arguments in [
+        &["options"][..],
+        &["--help"],
+        &["exec", "-h"],
+        &["--version"],
+    ] {
+        let output = gleaner().args(arguments).stdout(full()).output().unwrap();
+        assert_fails(&output, 125, "standard output: No space left");
+    }
     // Nor is it a panic where nobody can be told.
     let status = gleaner()
         .args(["options", "--opt", "x"])
