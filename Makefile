@@ -390,7 +390,7 @@ random: build
 # Random modules on gleaner-wasm, wasmtime and V8, as many as SEEDS has (docs/wasm.md).
 random-wasm: rivals-wasmtime rivals-node
 	RIVALS="$(CURDIR)/$(RIVALS)/wasmtime $(CURDIR)/$(RIVALS)/node" SEEDS=$(SEEDS) \
-		$(CARGO) test $(CARGO_FLAGS) -p gleaner-wasm --test random -- --nocapture
+		$(CARGO) test $(CARGO_FLAGS) --profile random -p gleaner-wasm --test random -- --nocapture
 
 # libFuzzer on the stable compiler. The target is named so that build scripts are not instrumented, too.
 FUZZ_SECONDS ?= 600

@@ -66,9 +66,9 @@ function text(value, type) {
     return typeof value === "function" ? "function" : "object";
 }
 
-function hash(bytes) {
+function hash(words) {
     let sum = 0x811c9dc5;
-    for (const byte of bytes) sum = Math.imul(sum ^ byte, 0x01000193);
+    for (let at = 0; at < words.length; at++) sum = Math.imul(sum ^ words[at], 0x01000193);
     return sum >>> 0;
 }
 
@@ -77,8 +77,7 @@ function answer(exported, words) {
     const item = exported[Number(number)];
     if (what === "global") return `global ${text(item.value, rest[0])}`;
     if (what === "memory") {
-        const bytes = new Uint8Array(item.buffer);
-        return `memory ${bytes.length} ${hash(bytes)}`;
+        return `memory ${item.buffer.byteLength} ${hash(new Int32Array(item.buffer))}`;
     }
     const arrow = rest.indexOf(">");
     const types = rest.slice(arrow + 1);

@@ -23,6 +23,10 @@ use settings::SETTINGS;
 
 /// What is tried unless `SEEDS` says otherwise.
 const SEEDS: Range<u64> = 0..300;
+/// Rivals are asked about the modules of so many numbers at once, so that nobody waits for each answer.
+const BATCH: usize = 50;
+/// After so many numbers a line says how many modules there were.
+const PROGRESS: u64 = 5000;
 
 /// A module's outcome under one setting; a panic is an outcome as well.
 fn outcome_under(bytes: &[u8], plan: &Plan, setting: &Setting) -> Outcome {
@@ -31,9 +35,9 @@ fn outcome_under(bytes: &[u8], plan: &Plan, setting: &Setting) -> Outcome {
 }
 
 /// The outcome, and which settings and rivals have another one; each with the first lines that differ.
-fn differences(bytes: &[u8], rivals: &mut [Rival]) -> (Outcome, Vec<String>) {
-    let plan = plan::plan(bytes);
-    let first = outcome_under(bytes, &plan, &SETTINGS[0]);
+/// The rivals were asked.
+fn differences(bytes: &[u8], plan: &Plan, rivals: &mut [Rival]) -> (Outcome, Vec<String>) {
+    let first = outcome_under(bytes, plan, &SETTINGS[0]);
     let mut found = Vec::new();
     if first == ["a panic"] {
         found.push("a panic".into());
@@ -44,11 +48,11 @@ fn differences(bytes: &[u8], rivals: &mut [Rival]) -> (Outcome, Vec<String>) {
         }
     };
     for setting in &SETTINGS[1..] {
-        let other = outcome_under(bytes, &plan, setting);
+        let other = outcome_under(bytes, plan, setting);
         compare(&format!("{setting:?}"), &other);
     }
     for rival in rivals {
-        let theirs = rival.outcome(bytes, &plan);
+        let theirs = rival.outcome();
         compare(&rival.name, &theirs);
     }
     (first, found)
@@ -81,25 +85,46 @@ fn random_modules_do_the_same_under_all_settings() {
         .collect();
     let (mut tried, mut calls, mut returned, mut different) = (0, 0, 0, Vec::new());
     let mut features = smith::Features::default();
-    for seed in seeds() {
-        let Some(bytes) = smith::module(seed) else {
-            continue;
-        };
-        features.count(&bytes);
-        fs::write(place("now"), &bytes).unwrap();
-        let (outcome, found) = differences(&bytes, &mut rivals);
-        tried += 1;
-        calls += outcome.len();
-        returned += outcome
+    let seeds = seeds();
+    // Tests of other numbers may run at the same time.
+    let now = place(&format!("now-{}", seeds.start));
+    let numbers: Vec<u64> = seeds.collect();
+    for batch in numbers.chunks(BATCH) {
+        if batch[0] % PROGRESS < BATCH as u64 && tried > 0 {
+            let differ = different.len();
+            println!("up to {}: {tried} modules, {differ} that differ", batch[0]);
+        }
+        let modules: Vec<(u64, Vec<u8>, Plan)> = batch
             .iter()
-            .filter(|line| outcomes::is_return(line))
-            .count();
-        if !found.is_empty() {
-            fs::write(place(&seed.to_string()), &bytes).unwrap();
-            println!("seed {seed}: {}", found.join("; "));
-            different.push(seed);
+            .filter_map(|&seed| {
+                let bytes = smith::module(seed)?;
+                let plan = plan::plan(&bytes);
+                Some((seed, bytes, plan))
+            })
+            .collect();
+        for rival in &rivals {
+            for (_, bytes, plan) in &modules {
+                rival.ask(bytes, plan);
+            }
+        }
+        for (seed, bytes, plan) in &modules {
+            features.count(bytes);
+            fs::write(&now, bytes).unwrap();
+            let (outcome, found) = differences(bytes, plan, &mut rivals);
+            tried += 1;
+            calls += outcome.len();
+            returned += outcome
+                .iter()
+                .filter(|line| outcomes::is_return(line))
+                .count();
+            if !found.is_empty() {
+                fs::write(place(&seed.to_string()), bytes).unwrap();
+                println!("seed {seed}: {}", found.join("; "));
+                different.push(*seed);
+            }
         }
     }
+    let _ = fs::remove_file(&now);
     println!("{tried} modules, {calls} calls, {returned} that returned, {features:?}");
     assert!(different.is_empty(), "modules that differ: {different:?}");
     // Few modules may lack something.

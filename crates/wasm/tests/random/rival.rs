@@ -3,7 +3,9 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 
 use crate::outcomes::Outcome;
 use crate::plan::Plan;
@@ -12,7 +14,8 @@ use crate::plan::Plan;
 pub struct Rival {
     pub name: String,
     child: Child,
-    input: ChildStdin,
+    /// To a thread that writes: the process may not read until its own output is read.
+    input: Sender<Vec<u8>>,
     lines: BufReader<ChildStdout>,
 }
 
@@ -26,7 +29,14 @@ impl Rival {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{name}: {error}: make rivals-wasm builds it"));
-        let input = child.stdin.take().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        let (input, questions) = mpsc::channel::<Vec<u8>>();
+        thread::spawn(move || {
+            // That the process ended is found by who reads.
+            while let Ok(question) = questions.recv()
+                && pipe.write_all(&question).is_ok()
+            {}
+        });
         let lines = BufReader::new(child.stdout.take().unwrap());
         Rival {
             name,
@@ -36,14 +46,20 @@ impl Rival {
         }
     }
 
-    /// What a module does there.
-    pub fn outcome(&mut self, bytes: &[u8], plan: &Plan) -> Outcome {
+    /// Asks what a module does there, and does not wait for the answer.
+    pub fn ask(&self, bytes: &[u8], plan: &Plan) {
+        let mut question = Vec::new();
         for part in [bytes, plan.text().as_bytes()] {
             let length = u32::try_from(part.len()).unwrap();
-            self.input.write_all(&length.to_le_bytes()).unwrap();
-            self.input.write_all(part).unwrap();
+            question.extend(length.to_le_bytes());
+            question.extend(part);
         }
-        self.input.flush().unwrap();
+        // The thread ends when the process does.
+        let _ = self.input.send(question);
+    }
+
+    /// What the module does that was asked about first, of those without an answer.
+    pub fn outcome(&mut self) -> Outcome {
         let mut found = Vec::new();
         loop {
             let mut line = String::new();

@@ -5,7 +5,7 @@ use wasm_smith::{Config, Module};
 use wasmparser::{Operator, Parser, Payload};
 
 /// How often a module's loops and functions are entered in all, before it traps.
-const FUEL: u32 = 1000;
+const FUEL: u32 = 250;
 
 /// The module with this number; `None` for one that has too little to do.
 pub fn module(seed: u64) -> Option<Vec<u8>> {
