@@ -12,7 +12,7 @@ const TRAPS = [
     [/^(table|element segment).* out of bounds/, "bounds of a table"],
     [/^array (element access|index|access)? ?(is )?out of bounds/, "bounds of an array"],
     [/^null function|function signature mismatch/, "indirect call"],
-    [/^dereferencing a null pointer/, "null"],
+    [/^(dereferencing a null pointer|rethrowing null value)/, "null"],
     [/^illegal cast/, "cast"],
     [/^(divide|remainder) by zero/, "division by zero"],
     [/^(divide result|float) unrepresentable/, "overflow"],
