@@ -202,7 +202,12 @@ fn an_evacuation_that_finds_no_block_leaves_what_it_has_not_copied() {
         .filter(|setup| setup.1 == OldPolicy::MarkRegion);
     let visits = [1, 2, 5, 0].into_iter();
     let cases = visits.flat_map(|visit| {
-        [NurseryPolicy::Copying, NurseryPolicy::InPlace].map(|nursery| (visit, nursery))
+        [
+            NurseryPolicy::Copying,
+            NurseryPolicy::InPlace,
+            NurseryPolicy::Auto,
+        ]
+        .map(|nursery| (visit, nursery))
     });
     for (&setup, (visit, nursery)) in
         by_lines.flat_map(|setup| cases.clone().map(move |case| (setup, case)))

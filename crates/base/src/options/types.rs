@@ -135,6 +135,8 @@ choice! {
         Copying = "copy",
         /// In free lines of the old space, where what lives stays: marks say what is old (Immix, PLDI 2008).
         InPlace = "in-place",
+        /// Either, as measurements say behind collections of everything.
+        Auto = "auto",
     }
 }
 

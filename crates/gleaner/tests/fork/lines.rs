@@ -8,7 +8,7 @@ fn a_child_with_few_free_lines_slides_nothing() {
     const COUNT: usize = 64_000;
     let _alone = alone();
     let options = "old=mark-region,refs=wide,heap-limit=6m";
-    for nursery in ["copy", "in-place"] {
+    for nursery in ["copy", "in-place", "auto"] {
         let options = format!("{options},nursery={nursery}");
         let heap = builder().options(&options).unwrap().build().unwrap();
         let shape = Structure {

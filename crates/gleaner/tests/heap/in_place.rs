@@ -524,8 +524,8 @@ fn nothing_is_slid_around_a_pinned_object() {
 
 #[test]
 fn what_does_not_go_with_it_is_refused_with_a_remedy() {
-    let error = |options: &str| {
-        let list = format!("nursery=in-place,{options}");
+    let error = |nursery: &str, options: &str| {
+        let list = format!("nursery={nursery},{options}");
         let builder = Heap::builder().ignore_environment();
         builder
             .options(&list)
@@ -556,19 +556,25 @@ fn what_does_not_go_with_it_is_refused_with_a_remedy() {
         ),
         ("old=mark-region,zeroing=auto", "zeroing", "zeroing=bulk"),
     ];
-    for (options, option, instead) in cases {
-        let text = error(options);
+    let nurseries = ["in-place", "auto"];
+    for (nursery, (options, option, instead)) in nurseries
+        .iter()
+        .flat_map(|&of| cases.map(|case| (of, case)))
+    {
+        let text = error(nursery, options);
         let begin =
-            format!("option nursery: in-place does not go with this value of option {option}: ");
+            format!("option nursery: {nursery} does not go with this value of option {option}: ");
         assert!(text.starts_with(&begin), "{text}");
         assert!(
             text.ends_with(&format!("choose {instead}, or nursery=copy")),
             "{text}"
         );
     }
-    let list = "nursery=in-place,old=mark-region,plan=naps,pages=first-touch";
-    let builder = Heap::builder().ignore_environment();
-    assert!(builder.options(list).unwrap().build().is_ok());
+    for nursery in nurseries {
+        let list = format!("nursery={nursery},old=mark-region,plan=naps,pages=first-touch");
+        let builder = Heap::builder().ignore_environment();
+        assert!(builder.options(&list).unwrap().build().is_ok());
+    }
 }
 
 /// Small objects, larger ones and those with pages of their own fill a heap together until nothing more fits. None of them

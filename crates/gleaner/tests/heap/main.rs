@@ -4,6 +4,7 @@
 mod again;
 mod ages;
 mod basics;
+mod by_turns;
 mod comes_and_goes;
 mod constants;
 mod crew;

@@ -19,6 +19,8 @@ use crate::random::Rng;
 use crate::setups::{FORMATS, SETUPS, checked_under};
 
 const MB: usize = 1 << 20;
+/// No collection comes because of `stress` before as many calls for memory; but deciders do all that they may.
+const NEVER: u32 = 1 << 30;
 const NODE: Structure = Structure {
     references: 1,
     bytes: 16,
@@ -89,13 +91,21 @@ fn in_each_setup(limit: usize, more: impl Fn(Builder) -> Builder, body: impl Fn(
     }
 }
 
-/// The same, and where new objects lie in the old space and most do not move.
+/// The same, and where new objects lie in the old space and most do not move; and where that changes with each collection that
+/// leaves nothing young.
 fn in_place_too(limit: usize, more: impl Fn(Builder) -> Builder, body: impl Fn(&Heap)) {
     in_each_setup(limit, &more, &body);
     for references in FORMATS {
         let setup = (references, OldPolicy::MarkRegion);
         let heap = checked_under(setup, limit).nursery(NurseryPolicy::InPlace);
         body(&more(heap).ignore_environment().build().unwrap());
+        let heap = checked_under(setup, limit).nursery(NurseryPolicy::Auto);
+        body(
+            &more(heap.stress(NEVER))
+                .ignore_environment()
+                .build()
+                .unwrap(),
+        );
     }
 }
 

@@ -17,6 +17,11 @@ const NODE: Structure = Structure {
 };
 const COUNT: usize = 60_000;
 const MB: usize = 1 << 20;
+const NURSERIES: [NurseryPolicy; 3] = [
+    NurseryPolicy::Copying,
+    NurseryPolicy::InPlace,
+    NurseryPolicy::Auto,
+];
 
 /// What collections of a heap did.
 #[derive(Default)]
@@ -125,7 +130,7 @@ fn collections(builder: Builder, steps: usize) -> [u64; 4] {
 fn holes_do_not_starve_the_young_generation() {
     const STEPS: usize = 500_000;
     for references in FORMATS {
-        for nursery in [NurseryPolicy::Copying, NurseryPolicy::InPlace] {
+        for nursery in NURSERIES {
             let limit = limit_of(references, 10);
             let found = collections(builder(references, limit, nursery), STEPS);
             let [_, full, slid, tried] = found;
@@ -143,7 +148,7 @@ fn holes_do_not_starve_the_young_generation() {
 #[test]
 fn what_leaves_no_holes_is_not_slid_together() {
     for references in FORMATS {
-        for nursery in [NurseryPolicy::Copying, NurseryPolicy::InPlace] {
+        for nursery in NURSERIES {
             let limit = limit_of(references, 5);
             let heap = builder(references, limit, nursery).build().unwrap();
             let heard = listen(&heap);
@@ -165,7 +170,7 @@ fn what_leaves_no_holes_is_not_slid_together() {
 #[test]
 fn lines_with_little_in_them_are_slid_together_once_and_not_around_pins() {
     for references in FORMATS {
-        for nursery in [NurseryPolicy::Copying, NurseryPolicy::InPlace] {
+        for nursery in NURSERIES {
             let limit = limit_of(references, 5);
             let heap = builder(references, limit, nursery).build().unwrap();
             let heard = listen(&heap);

@@ -19,9 +19,9 @@ fn run(builder: Builder, seed: u64, steps: usize) -> gleaner::Totals {
 /// Both slot formats with each old generation, and each trace order with one of them, `hierarchical` with each
 /// somewhere; both ways of parking with both task queues.
 /// Sizes are fixed or not. At last, heaps that never collect the young generation by itself.
-fn policies() -> [Builder; 11] {
+fn policies() -> [Builder; 13] {
     let [a, b, c, d, e, f] = copying();
-    let [g, h] = in_place();
+    let ([g, h], [i, j]) = (in_place(), by_turns());
     let [never, never_by_lines, never_in_place] = [&a, &e, &g].map(|of| {
         let of = of.clone().generations(Generations::Never);
         of.resize(true)
@@ -38,13 +38,22 @@ fn policies() -> [Builder; 11] {
         g,
         h,
         never_in_place,
+        i,
+        j,
     ]
 }
 
 /// Heaps that collect the young generation by itself.
-fn generational() -> [Builder; 8] {
+fn generational() -> [Builder; 10] {
     let ([a, b, c, d, e, f], [g, h]) = (copying(), in_place());
-    [a, b, c, d, e, f, g, h]
+    let [i, j] = by_turns();
+    [a, b, c, d, e, f, g, h, i, j]
+}
+
+/// Whether new objects lie in the old space changes with each collection that leaves nothing young.
+fn by_turns() -> [Builder; 2] {
+    let [.., e, f] = copying();
+    [e, f].map(|of| of.nursery(NurseryPolicy::Auto).stress(400))
 }
 
 /// New objects lie in the old space.

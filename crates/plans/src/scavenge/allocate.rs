@@ -202,7 +202,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Whether `bytes` bytes more are too many young ones beside the nursery. In place, all that is young shares the same bytes.
     pub(super) fn exceeds_young(&self, bytes: usize) -> bool {
-        let pieces = self.in_place.as_ref().map_or(0, InPlace::taken);
+        let pieces = self.in_place().map_or(0, InPlace::taken);
         let young = self.young_beside() + pieces;
         young > 0 && young + bytes > self.young_large_limit.load(Ordering::Relaxed)
     }
@@ -250,7 +250,7 @@ impl<F: SlotFormat> Scavenge<F> {
                     bytes.next_multiple_of(PAGE_BYTES) + fence,
                 )
         } else {
-            match &self.in_place {
+            match self.in_place() {
                 None => {
                     self.nursery.eden.has_piece(bytes + self.guard_bytes())
                         || self.gaps.has_piece(bytes)
@@ -275,7 +275,7 @@ impl<F: SlotFormat> Scavenge<F> {
             }
             return Some(object);
         }
-        if let Some(pieces) = &self.in_place {
+        if let Some(pieces) = self.in_place() {
             return self.take_in_place(pieces, mutator, bytes, fresh);
         }
         if self.checks() {

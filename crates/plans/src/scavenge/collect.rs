@@ -190,7 +190,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let beside = self.beside_used();
         let arraylets = self.arraylets.as_ref().map_or(0, Arraylets::used);
         let large_used = [self.large.used(), arraylets];
-        let allocated = match &self.in_place {
+        let allocated = match self.in_place() {
             None => self.used().saturating_sub(state.lately.used),
             Some(pieces) => pieces.taken() + beside.saturating_sub(state.lately.beside_used),
         };
@@ -224,6 +224,7 @@ impl<F: SlotFormat> Scavenge<F> {
             old_used: self.old_space_used(),
             allocated,
             stopped_ns: started,
+            stopped_cpu_ns: self.cpu_ns_of_places(),
             now_ns: started,
             tops,
         }
@@ -249,7 +250,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let keeps = self.pins.keeps();
         let at_once = extent == Extent::Young && self.slides_at_once(state);
         let policy: &dyn OldGeneration<F> = match (extent, state.old) {
-            (_, OldPolicy::MarkCompact) if keeps => self.in_place(),
+            (_, OldPolicy::MarkCompact) if keeps => self.where_it_lies(),
             (Extent::Compact, _) if !keeps => &MarkCompact,
             _ if at_once => &MarkCompact,
             (_, old) => old::policy(old),
@@ -275,7 +276,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// The policy that frees in place where nothing may be slid. A forked child of a heap whose holes are free lines goes
     /// on with these.
-    fn in_place(&self) -> &'static dyn OldGeneration<F> {
+    fn where_it_lies(&self) -> &'static dyn OldGeneration<F> {
         match self.lines() {
             Some(_) => &MarkRegion,
             None => &MarkSweep,
@@ -313,7 +314,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.resize(state, world, record, collection);
         self.decide_external(state, record, was_full);
         self.sum_locality(state);
-        if self.in_place.is_none() {
+        if self.in_place().is_none() {
             self.decide_next(state, world, was_full);
         }
         self.decide_zeroing(state, world, record, collection);
@@ -436,7 +437,7 @@ impl<F: SlotFormat> Scavenge<F> {
         world: &mut WorldStopped<'_>,
         record: &mut Record,
     ) -> Option<&'static str> {
-        if self.in_place.is_none() {
+        if self.in_place().is_none() {
             return self.scavenge(state, world, record);
         }
         self.collect_new(state, world, record);
@@ -449,11 +450,12 @@ impl<F: SlotFormat> Scavenge<F> {
         world: &mut WorldStopped<'_>,
         record: &mut Record,
     ) -> Option<&'static str> {
-        let to = (self.nursery.to().used() == 0).then(|| self.nursery.to_kind());
+        let empties = self.is_to_empty(state);
+        let to = (!empties && self.nursery.to().used() == 0).then(|| self.nursery.to_kind());
         let complete = record.step(Phase::Copy, |event| {
             let (started, survivors) = (clock::monotonic_ns(), self.nursery.from().used());
             state.crew_sizes.begin(false);
-            // A survivor space in which objects have kept their places takes no others.
+            // A survivor space in which objects have kept their places takes no others, nor where nothing is to stay young.
             let complete = match to {
                 Some(_) => self.copy_young(state, world),
                 None => self.promote_young(state, world),

@@ -139,6 +139,7 @@ impl Config {
         }
         let refuse = |option, reason, instead| {
             Err(CreateError::InPlace {
+                nursery: options.nursery.as_str(),
                 option,
                 reason,
                 instead,
@@ -245,6 +246,8 @@ pub enum CreateError {
     },
     /// New objects cannot lie in the old space: an option, why it keeps them from it, and what to choose instead.
     InPlace {
+        /// The value of option `nursery`, by which they are to lie there, or may.
+        nursery: &'static str,
         /// The option.
         option: &'static str,
         /// Why new objects in the old space and the value of this do not fit together.
@@ -298,12 +301,13 @@ impl fmt::Display for CreateError {
                 Size(*limit)
             ),
             CreateError::InPlace {
+                nursery,
                 option,
                 reason,
                 instead,
             } => write!(
                 out,
-                "option nursery: in-place does not go with this value of option {option}: {reason}: choose {instead}, or \
+                "option nursery: {nursery} does not go with this value of option {option}: {reason}: choose {instead}, or \
                  nursery=copy"
             ),
             CreateError::Memory(what, limit) => write!(

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::ptr::NonNull;
 
-use gleaner_base::options::{Generations, HugePages, OldPolicy};
+use gleaner_base::options::{Generations, HugePages, NurseryPolicy, OldPolicy};
 use gleaner_base::sync::{AtomicU64, AtomicUsize};
 use gleaner_mem::Address;
 use gleaner_mem::cards::CardTable;
@@ -139,7 +139,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 .ok_or_else(need("its blocks"))?,
             old: Tenured::new(BumpRegion::new(old, sizes.old)).ok_or_else(need("its blocks"))?,
             mark_region: mark_region_of(&config, old, sizes.old)?,
-            in_place: (sizes.in_place > 0).then(|| InPlace::new(sizes.in_place)),
+            may_be_in_place: in_place_of(&config, &sizes),
             constants,
             pinned: Tenured::new(pinned).ok_or_else(need("its blocks"))?,
             large: LargeObjects::new(begins(Kind::Large), sizes.large, sizes.as_used)
@@ -176,6 +176,7 @@ impl<F: SlotFormat> Scavenge<F> {
             }),
             least_young: sizes.least_young(),
             first_young: sizes.first_young(),
+            first_eden: sizes.first_eden(),
             young_large_limit: AtomicUsize::new(sizes.first_eden() + sizes.in_place),
             needed: Needed::default(),
             old_high: AtomicUsize::new(old.word()),
@@ -296,6 +297,16 @@ fn mark_region_of(
     }
     let space = MarkRegion::new(old, bytes, now);
     space.map(Some).ok_or_else(need("its lines"))
+}
+
+/// What is allocated in the old space, if new objects may lie there. They begin in a space of their own where it is decided
+/// later.
+fn in_place_of(config: &Config, sizes: &Sizes) -> Option<InPlace> {
+    match config.options.nursery {
+        NurseryPolicy::Copying => None,
+        NurseryPolicy::InPlace => Some(InPlace::new(sizes.in_place, true)),
+        NurseryPolicy::Auto => Some(InPlace::new(0, false)),
+    }
 }
 
 /// The workers, with room for what they grey.

@@ -76,8 +76,8 @@ pub struct Scavenge<F> {
     pub old: Tenured,
     /// Its lines, if it is ever collected by them.
     pub(super) mark_region: Option<MarkRegion>,
-    /// What is allocated in it, if new objects lie in the old space.
-    pub(super) in_place: Option<InPlace>,
+    /// What is allocated in it, if new objects ever lie in the old space.
+    pub(super) may_be_in_place: Option<InPlace>,
     /// Objects that no collection looks at.
     pub constants: BumpRegion,
     /// Small objects that may not move.
@@ -135,6 +135,8 @@ pub struct Scavenge<F> {
     pub(super) least_young: usize,
     /// The young generation that the heap began with, in bytes.
     pub(super) first_young: usize,
+    /// What eden had of it, in bytes.
+    pub(super) first_eden: usize,
     /// Bytes that the old, the pinned and the large space may use together. Written in a stopped world.
     pub(super) old_limit: AtomicUsize,
     /// How many bytes young large objects take at most before a scavenge. Written in a stopped world; relaxed, since it
@@ -366,6 +368,14 @@ impl<F: SlotFormat> Scavenge<F> {
         self.mark_region.as_ref().filter(|lines| lines.is_in_use())
     }
 
+    /// What is allocated in the old space, while new objects lie there. Changes in stopped worlds.
+    #[inline(always)]
+    pub(super) fn in_place(&self) -> Option<&InPlace> {
+        self.may_be_in_place
+            .as_ref()
+            .filter(|pieces| pieces.is_used())
+    }
+
     /// Bytes by which the old space may grow: above its top, as a rule.
     pub(super) fn old_space_room(&self) -> usize {
         let region = &self.old.region;
@@ -435,7 +445,7 @@ impl<F: SlotFormat> Scavenge<F> {
         if object >= self.nursery.start() {
             return self.in_nursery(object) || self.large.is_young(object);
         }
-        self.in_place.is_some() && self.is_new(object)
+        self.in_place().is_some() && self.is_new(object)
     }
 
     /// Whether an object below the nursery is young where new objects lie in the old space: it has no start bit. Start bits

@@ -18,6 +18,7 @@ use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::old;
 use super::state::{Lately, MUCH_SURVIVES};
+use super::walk::Edge;
 use super::{Scavenge, State};
 use crate::scavenge::decide::collection::{self, fading_most, moving_average};
 use crate::scavenge::decide::generation_sizes::{self, Decision, Measurements};
@@ -47,6 +48,8 @@ pub(super) struct Collection {
     pub allocated: usize,
     /// When the world was stopped.
     pub stopped_ns: u64,
+    /// What the process had taken of processor time then, in nanoseconds, where that is asked for.
+    pub stopped_cpu_ns: u64,
     /// When the collection was over.
     pub now_ns: u64,
     /// Where the nursery's regions were in use up to when it began.
@@ -69,9 +72,13 @@ impl<F: SlotFormat> Scavenge<F> {
         if collection.was_full {
             state.last_full.filled = self.old_used() - self.old_holes();
         }
-        if let Some(pieces) = &self.in_place {
-            self.decide_in_place(pieces, state, world, record, collection);
+        let place = self.decide_nursery(state, world, collection);
+        if let Some(pieces) = self.in_place() {
+            self.decide_in_place((pieces, place), state, world, record, collection);
         } else if !self.config.options.resize {
+            if let Some(reason) = place {
+                self.give_first_sizes(state, world, record, reason);
+            }
             state.lately.old_target = self.old_limit.load(Ordering::Relaxed);
         } else {
             record.step(Phase::Resize, |event| {
@@ -80,11 +87,14 @@ impl<F: SlotFormat> Scavenge<F> {
                 found.wanted = self.decide_young(state, collection, &found);
                 let decision = generation_sizes::next_sizes(&found);
                 self.apply(&mut state.lately, world, &decision, event);
-                event.reason = changed.unwrap_or(event.reason);
+                event.reason = place.or(changed).unwrap_or(event.reason);
             });
         }
-        if self.in_place.is_none() {
+        if self.in_place().is_none() {
             self.balance(world, record);
+        }
+        if place.is_some() {
+            self.verify(state, world, record, Edge::After);
         }
         if collection.was_full {
             self.release_unused(state, world);
@@ -220,7 +230,7 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    fn apply(
+    pub(super) fn apply(
         &self,
         lately: &mut Lately,
         world: &mut WorldStopped<'_>,

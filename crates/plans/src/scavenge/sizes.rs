@@ -195,12 +195,17 @@ impl Sizes {
         if young > limit / 10 * 9 {
             return Err(CreateError::Young { young, limit });
         }
+        let old = match config.options.nursery {
+            // While new objects lie in the old space, it may have all.
+            NurseryPolicy::Auto => young + round(limit - young),
+            _ => round(limit - young),
+        };
         Ok(Sizes {
             limit: young + round(limit - young),
             first: (eden, survivor),
             constants: 0,
             pinned: round((limit - young) / 4),
-            old: round(limit - young),
+            old,
             eden,
             survivor,
             large: 0,

@@ -12,7 +12,7 @@ use gleaner_spaces::precise::regions::MOST_NODES;
 use super::arrays::ArrayCounts;
 use super::config::Config;
 use super::crew_sizes::CrewSizes;
-use super::in_place::state::Growth;
+use super::in_place::state::{Elsewhere, Growth};
 use super::memory::uses::Uses;
 use super::mutator_list::MutatorList;
 use super::report::Censuses;
@@ -21,6 +21,7 @@ use super::trace::Engine;
 use super::zeroing::{Contention, Zeroed};
 use super::{locality, waiting};
 use crate::scavenge::decide::generations;
+use crate::scavenge::decide::nursery;
 use crate::scavenge::decide::sliding;
 use crate::scavenge::decide::young_size::YoungSize;
 use crate::scavenge::decide::zeroing::Trials;
@@ -151,6 +152,12 @@ pub struct State {
     pub(super) young_size: YoungSize,
     /// What is known of collecting the young generation by itself.
     pub(super) generations: generations::Memory,
+    /// What is known of collections while new objects lay in the other place.
+    pub(super) elsewhere: Elsewhere,
+    /// What is known of the places where new objects may lie.
+    pub(super) nursery: nursery::Memory,
+    /// When the last collection was over, what the process had taken of processor time, in nanoseconds.
+    pub(super) cpu_ns: u64,
     /// What is known of the heap's growth where new objects lie in the old space.
     pub(super) growth: Growth,
     /// What zeroing came to until the last collection, in ticks.
@@ -203,6 +210,9 @@ impl State {
             uses: Uses::NONE,
             young_size: YoungSize::new(),
             generations: generations::Memory::new(),
+            elsewhere: Elsewhere::new(sizes.first_young() + sizes.in_place),
+            nursery: nursery::Memory::NEW,
+            cpu_ns: 0,
             growth: Growth::NEW,
             zeroed: Zeroed::default(),
             zeroed_by_others: Zeroed::default(),

@@ -82,7 +82,7 @@ impl<F: SlotFormat> Verifier<'_, F> {
         });
         heap.for_each_object(world, self.edge, &mut |found| self.verify_slots(found));
         self.verify_roots(world);
-        if heap.in_place.is_some() {
+        if heap.in_place().is_some() {
             heap.old.clear(world, heap.tables.marks());
         }
         if self.edge != Edge::Marked {
@@ -97,13 +97,13 @@ impl<F: SlotFormat> Verifier<'_, F> {
     /// Whether all that is marked is about to be old, where new objects lie in the old space: the bits say so already, and
     /// large objects not yet.
     fn is_adopting(&self) -> bool {
-        self.heap.in_place.is_some() && self.edge == Edge::Marked
+        self.heap.in_place().is_some() && self.edge == Edge::Marked
     }
 
     /// Whether an object of the old space is new.
     fn is_new(&self, object: Address) -> bool {
         let heap = self.heap;
-        heap.in_place.is_some() && heap.old.region.contains(object) && heap.is_young(object)
+        heap.in_place().is_some() && heap.old.region.contains(object) && heap.is_young(object)
     }
 
     /// No start bit lies among those of a new object: what is old does not lie in lines that were handed out.

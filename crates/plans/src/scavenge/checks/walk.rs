@@ -94,7 +94,7 @@ impl<F: SlotFormat> Scavenge<F> {
 
     /// Calls `each` with the bounds of every piece of the old space that was handed out since the last collection, upward.
     pub(in crate::scavenge) fn for_each_piece(&self, each: impl FnMut(Address, Address)) {
-        if let (Some(_), Some(lines)) = (&self.in_place, &self.mark_region) {
+        if let (Some(_), Some(lines)) = (self.in_place(), &self.mark_region) {
             lines.for_each_piece(&self.old.region, each);
         }
     }

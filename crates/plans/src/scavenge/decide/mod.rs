@@ -10,6 +10,7 @@ pub mod generation_sizes;
 pub mod generations;
 pub mod giving_back;
 pub mod in_place;
+pub mod nursery;
 pub mod sharing;
 pub mod sliding;
 pub mod unused;

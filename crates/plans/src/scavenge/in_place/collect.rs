@@ -23,7 +23,7 @@ impl<F: SlotFormat> Scavenge<F> {
         world: &mut WorldStopped<'_>,
         record: &mut Record,
     ) {
-        let (lines, pieces) = (self.lines(), self.in_place.as_ref());
+        let (lines, pieces) = (self.lines(), self.in_place());
         let pieces = pieces.expect("new objects lie in the old space");
         let lines = lines.expect("the old space has lines where new objects lie in it");
         self.note_old_top();

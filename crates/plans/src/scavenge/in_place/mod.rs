@@ -30,6 +30,7 @@ pub mod allocate;
 mod collect;
 mod sizes;
 pub mod state;
+mod switch;
 mod trace;
 
 /// The reason of a [`Phase::Mark`](gleaner_base::events::Phase::Mark) that is not of everything.

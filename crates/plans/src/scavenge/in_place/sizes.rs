@@ -63,10 +63,10 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Measures, decides, and does it.
+    /// Measures, decides, and does it. New objects lie in the old space just since this collection for the reason `place`, if there is one.
     pub(in crate::scavenge) fn decide_in_place(
         &self,
-        pieces: &InPlace,
+        (pieces, place): (&InPlace, Option<&'static str>),
         state: &mut State,
         world: &mut WorldStopped<'_>,
         record: &mut Record,
@@ -114,7 +114,7 @@ impl<F: SlotFormat> Scavenge<F> {
         self.young_large_limit.store(most, Ordering::Relaxed);
         record.step(Phase::Resize, |event| {
             event.bytes = most as u64;
-            event.reason = decision.reason;
+            event.reason = place.unwrap_or(decision.reason);
         });
         if collection.was_full {
             self.set_pinned_due(decision.target.saturating_sub(filled));

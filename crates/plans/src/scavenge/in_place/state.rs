@@ -2,12 +2,17 @@
 
 use core::cell::Cell;
 
-use gleaner_base::sync::{AtomicUsize, Ordering};
+use gleaner_base::contexts::WorldStopped;
+use gleaner_base::sync::{AtomicBool, AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_spaces::precise::bump::LocalBuffer;
 
+use crate::scavenge::state::Lately;
+
 /// How much is allocated between two collections. Relaxed: numbers to compare with, no more.
 pub struct InPlace {
+    /// Whether new objects lie in the old space now. Written in stopped worlds.
+    used: AtomicBool,
     /// Bytes of the pieces that were taken since the last collection.
     taken: AtomicUsize,
     /// How many there may be. Written in stopped worlds.
@@ -15,12 +20,24 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// Nothing was taken, and `most` bytes may be.
-    pub fn new(most: usize) -> InPlace {
+    /// Nothing was taken, and `most` bytes may be. Whether new objects lie in the old space from the start, is `used`.
+    pub fn new(most: usize, used: bool) -> InPlace {
         InPlace {
+            used: AtomicBool::new(used),
             taken: AtomicUsize::new(0),
             most: AtomicUsize::new(most),
         }
+    }
+
+    /// Whether new objects lie in the old space now.
+    #[inline(always)]
+    pub fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// New objects lie in the old space from now on, or not any more.
+    pub(super) fn set_used(&self, _: &mut WorldStopped<'_>, used: bool) {
+        self.used.store(used, Ordering::Relaxed);
     }
 
     /// Bytes that were taken since the last collection.
@@ -105,13 +122,59 @@ impl Growth {
     }
 }
 
+/// What is known of collections while new objects lay in the other place, in bytes: it says nothing of this one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(in crate::scavenge) struct Elsewhere {
+    /// What was to be allocated between two collections.
+    young: usize,
+    /// What was promoted, and what survived and stayed young.
+    kept: [usize; 2],
+}
+
+impl Elsewhere {
+    /// Nothing, but how much is to be allocated at first.
+    pub(in crate::scavenge) fn new(young: usize) -> Elsewhere {
+        Elsewhere {
+            young,
+            ..Elsewhere::default()
+        }
+    }
+
+    /// New objects change places.
+    pub(super) fn change_places(&mut self, lately: &mut Lately) {
+        core::mem::swap(&mut lately.young, &mut self.young);
+        core::mem::swap(&mut lately.promoted, &mut self.kept[0]);
+        core::mem::swap(&mut lately.survived, &mut self.kept[1]);
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
     #[test]
+    fn what_is_known_of_one_place_comes_back_with_it() {
+        let mut lately = Lately {
+            young: 8,
+            promoted: 4,
+            survived: 2,
+            used: 100,
+            ..Lately::default()
+        };
+        let mut elsewhere = Elsewhere::new(16);
+        elsewhere.change_places(&mut lately);
+        let known = |of: &Lately| (of.young, of.promoted, of.survived, of.used);
+        assert_eq!(known(&lately), (16, 0, 0, 100));
+        lately.young = 32;
+        elsewhere.change_places(&mut lately);
+        assert_eq!(known(&lately), (8, 4, 2, 100));
+        elsewhere.change_places(&mut lately);
+        assert_eq!(lately.young, 32);
+    }
+
+    #[test]
     fn a_collection_is_due_when_what_may_be_was_taken_and_never_before_the_first_piece() {
-        let pieces = InPlace::new(1000);
+        let pieces = InPlace::new(1000, true);
         assert!(!pieces.is_due(0));
         assert!(
             !pieces.is_due(5000),

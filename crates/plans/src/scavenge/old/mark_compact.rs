@@ -258,7 +258,7 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Cards above the tops were never dirtied, or are those of nothing.
-    pub(super) fn clean_all_cards(&self, world: &mut WorldStopped<'_>) {
+    pub(in crate::scavenge) fn clean_all_cards(&self, world: &mut WorldStopped<'_>) {
         let pinned = &self.pinned.region;
         for (start, end) in [
             (self.old.region.start(), self.old_reached()),
@@ -307,7 +307,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let [end, young @ ..] = &planned.ends;
         // SAFETY: all segments were slid, with their start bits.
         unsafe { self.old.finish_sliding(world, self.bits(), *end) };
-        if let (Some(_), Some(lines)) = (&self.in_place, &self.mark_region) {
+        if let (Some(_), Some(lines)) = (&self.may_be_in_place, &self.mark_region) {
             lines.fill(world, old);
         }
         for (region, &end) in self.nursery.regions().iter().zip(young) {

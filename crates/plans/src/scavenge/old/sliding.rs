@@ -36,7 +36,7 @@ impl<F: SlotFormat> Scavenge<F> {
             return false;
         }
         self.set_old_end(&mut world.allocator());
-        if self.in_place.is_some() {
+        if self.in_place().is_some() {
             return sliding::slides(&self.free_in_place(state, world, lines));
         }
         let resize = self.config.options.resize;

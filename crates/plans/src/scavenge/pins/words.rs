@@ -97,7 +97,7 @@ impl<F: SlotFormat> Scavenge<F> {
         for space in [&self.old, &self.pinned] {
             if space.region.contains(word) {
                 let object = self.object_around(&space.region, word);
-                if object.is_none() && self.in_place.is_some() {
+                if object.is_none() && self.in_place().is_some() {
                     candidates.push(word);
                 }
                 referents.extend(object);

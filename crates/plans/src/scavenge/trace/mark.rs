@@ -142,7 +142,7 @@ impl<F: SlotFormat, W: Watch> Trace for Marking<'_, F, W> {
             };
             if header.is_spine() {
                 // New objects that lie in the old space are old behind this.
-                let is_old = self.heap.in_place.is_some() || !self.heap.is_young(object);
+                let is_old = self.heap.in_place().is_some() || !self.heap.is_young(object);
                 return self
                     .heap
                     .scan_spine(header, item, (object, chunk), is_old, local, visit);

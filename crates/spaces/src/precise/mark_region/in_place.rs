@@ -118,6 +118,18 @@ impl MarkRegion {
         found
     }
 
+    /// New objects lie in free lines from now on. What was promoted since the sweep has marked no lines: all lines of the blocks in
+    /// which it may lie are in use, until everything is marked.
+    pub fn begin_new(&self, _: &mut WorldStopped<'_>, region: &BumpRegion) {
+        for number in 0..region.used().div_ceil(BLOCK_BYTES) {
+            if self.blocks.get(number) == State::Other {
+                let start = self.blocks.start(number);
+                let end = self.blocks.start(number + 1).min(region.top());
+                self.lines.mark_all(start, end.offset_from(start));
+            }
+        }
+    }
+
     /// A piece of whole free lines gets new objects: its owner's from now on.
     pub fn hand_out(&self, start: Address, bytes: usize) {
         self.lines.hand_out(start, bytes);
@@ -295,6 +307,41 @@ mod tests {
         assert_eq!(hole, Some((start, BLOCK_BYTES - 5 * LINE_BYTES)));
         assert_eq!(holes.take_fresh(&space.region), Some((BASE, BLOCK_BYTES)));
         assert!(!lines.are_new(second, second.add(512)));
+    }
+
+    /// What scavenges have promoted marks no lines; what is free of other blocks stays so.
+    #[test]
+    fn where_others_were_promoted_no_line_is_free() {
+        let (lines, space) = space();
+        let live = |number: usize| BASE.add(number * BLOCK_BYTES);
+        for number in 0..2 {
+            lines.take_new(&space.region, BLOCKS * BLOCK_BYTES).unwrap();
+            lines.mark_new(live(number), 8);
+        }
+        sweep(&lines, &space);
+        let mut rest = (Address::NULL, Address::NULL);
+        space
+            .take_hole(&lines, &mut rest, (8, true), false)
+            .unwrap();
+        // And a part of the block at the top.
+        let most = 2 * BLOCK_BYTES + 3 * LINE_BYTES;
+        Holes::take_fresh(&lines, &space.region).unwrap();
+        let top = live(2).add(3 * LINE_BYTES);
+        space.region.set_top(&mut stopped(), top);
+        lines.begin_new(&mut stopped(), &space.region);
+        let mut found = Vec::new();
+        lines.for_each_free(&space.region, |start, bytes| {
+            found.push((start.offset_from(BASE), bytes));
+        });
+        let behind = 2 * LINE_BYTES;
+        assert_eq!(found, [(BLOCK_BYTES + behind, BLOCK_BYTES - behind)]);
+        let (start, bytes) = lines
+            .take_new(&space.region, most + 5 * LINE_BYTES)
+            .unwrap();
+        assert_eq!((start, bytes), (top, 5 * LINE_BYTES));
+        lines.hand_out(start, bytes);
+        sweep(&lines, &space);
+        assert_eq!(space.region.top(), live(2).add(8 * LINE_BYTES));
     }
 
     #[test]

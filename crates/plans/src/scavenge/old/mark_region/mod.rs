@@ -61,7 +61,7 @@ impl<F: SlotFormat> OldGeneration<F> for MarkRegion {
             event.bytes = heap.finish_copying(state) as u64;
             event.workers = state.crew_sizes.workers as u32;
             // What stayed in the old space is old anyway.
-            emptied && (moves && !stayed || heap.in_place.is_some())
+            emptied && (moves && !stayed || heap.in_place().is_some())
         });
         heap.verify(state, world, record, Edge::Marked);
         record.step(Phase::Reclaim, |event| {
@@ -72,7 +72,7 @@ impl<F: SlotFormat> OldGeneration<F> for MarkRegion {
             }
             event.bytes = (heap.old_space_room() + heap.old.holes()) as u64;
         });
-        if heap.in_place.is_some() {
+        if heap.in_place().is_some() {
             // Nothing is young.
             heap.clean_all_cards(world);
         }

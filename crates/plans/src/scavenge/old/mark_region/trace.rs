@@ -201,7 +201,7 @@ impl<F: SlotFormat> Scavenge<F> {
                 false => (Address::NULL, 0),
             },
             lowest: self.constants.end(),
-            cards: self.in_place.is_none(),
+            cards: self.in_place().is_none(),
         };
         let roots = Tasks::of_roots(self, &state.mutators, world);
         let tables = (self.tables.marks(), lines);

@@ -1,0 +1,181 @@
+//! New objects lie in a space of their own or in free lines of the old one by turns (`nursery=auto`): under `stress`, which
+//! never collects here, that changes whenever nothing is young.
+
+use std::sync::{Arc, Mutex};
+
+use crate::setups::FORMATS;
+use gleaner::{
+    Builder, Elements, Generations, Heap, NurseryPolicy, OldPolicy, Phase, References, Structure,
+};
+
+const MB: usize = 1 << 20;
+/// As many calls for memory pass before a collection.
+const NEVER: u32 = 1 << 30;
+const NODE: Structure = Structure {
+    references: 2,
+    bytes: 40,
+};
+
+fn builder(references: References) -> Builder {
+    Heap::builder()
+        .limit(24 * MB)
+        .generations(Generations::Always)
+        .old(OldPolicy::MarkRegion)
+        .nursery(NurseryPolicy::Auto)
+        .references(references)
+        .workers(2)
+        .crew(gleaner::Crew::All)
+        .verify(true)
+        .poison(true)
+        .ignore_environment()
+}
+
+/// What each collection did with the young generation, and why sizes were as they were.
+fn listen(heap: &Heap) -> Arc<Mutex<Vec<(Phase, &'static str)>>> {
+    let all = Arc::<Mutex<Vec<(Phase, &'static str)>>>::default();
+    let heard = all.clone();
+    heap.add_listener(move |event| {
+        if matches!(event.phase, Phase::Copy | Phase::Mark | Phase::Resize) {
+            heard.lock().unwrap().push((event.phase, event.reason));
+        }
+    });
+    all
+}
+
+/// Half of a table is replaced between any two collections; objects are young, old, new in free lines, and large when places
+/// change, and refer to each other.
+#[test]
+fn what_lives_is_the_same_wherever_it_was_allocated() {
+    const COUNT: usize = 3000;
+    for references in FORMATS {
+        for resize in [true, false] {
+            let heap = builder(references).resize(resize).stress(NEVER);
+            let heap = heap.build().unwrap();
+            let heard = listen(&heap);
+            let node = heap.structure(NODE).unwrap();
+            let slots = heap.reference_array().unwrap();
+            let bytes = heap.array(Elements::Bytes).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            mutator.scope(|scope| {
+                let table = scope.allocate_references(slots, COUNT as u32).unwrap();
+                for round in 0..40 {
+                    for number in (0..COUNT).filter(|number| number % 2 == round % 2) {
+                        scope.nested(|scope| {
+                            let one = scope.allocate(node).unwrap();
+                            scope.write_u64(one, 0, number as u64).unwrap();
+                            let neighbour = scope.get(table, (number + 7) % COUNT);
+                            scope.set(one, 0, neighbour).unwrap();
+                            scope.set(table, number, one).unwrap();
+                        });
+                    }
+                    scope.nested(|scope| drop(scope.allocate_array(bytes, 40_000).unwrap()));
+                    scope.collect(round % 5 == 4);
+                    for number in (0..COUNT).filter(|&number| round > 0 || number % 2 == 0) {
+                        scope.nested(|scope| {
+                            let one = scope.get(table, number);
+                            assert_eq!(scope.read_u64(one, 0), number as u64);
+                            // What the neighbour was then, and is not among them any more.
+                            let neighbour = scope.get(one, 0);
+                            if !scope.is_null(neighbour) {
+                                let found = scope.read_u64(neighbour, 0) as usize;
+                                assert_eq!(found, (number + 7) % COUNT);
+                                let nothing = scope.null();
+                                scope.set(neighbour, 0, nothing).unwrap();
+                            }
+                        });
+                    }
+                }
+            });
+            let heard = heard.lock().unwrap();
+            let count = |phase, reason: &str| {
+                let same = |&&(of, why): &&(Phase, &str)| of == phase && why.contains(reason);
+                heard.iter().filter(same).count()
+            };
+            let (copied, in_place) = (count(Phase::Copy, ""), count(Phase::Mark, "new objects"));
+            let changes = count(
+                Phase::Resize,
+                "under stress the place of new objects changes",
+            );
+            assert!(copied >= 8 && in_place >= 8, "{copied} {in_place}");
+            assert!(changes >= 2 * in_place - 1, "{changes} {in_place}");
+        }
+    }
+}
+
+/// What is needed for copies is room for objects where these lie in free lines.
+#[test]
+fn a_heap_that_is_nearly_full_holds_as_much_as_with_the_best_place() {
+    for references in FORMATS {
+        let held = |nursery, resize| {
+            let heap = builder(references).limit(6 * MB).nursery(nursery);
+            let heap = heap.verify(false).poison(false).resize(resize);
+            let heap = heap.build().unwrap();
+            let heard = listen(&heap);
+            let node = heap.structure(NODE).unwrap();
+            let mut mutator = heap.attach().unwrap();
+            let count = mutator.scope(|scope| {
+                let first = scope.allocate(node).unwrap();
+                let first = scope.handle(first).unwrap();
+                let mut count = 0;
+                loop {
+                    let more = scope.nested(|scope| {
+                        let Ok(one) = scope.allocate(node) else {
+                            return false;
+                        };
+                        let last = scope.open(&first);
+                        let next = scope.get(last, 0);
+                        scope.set(one, 0, next).unwrap();
+                        scope.set(last, 0, one).unwrap();
+                        true
+                    });
+                    if !more {
+                        return count;
+                    }
+                    count += 1;
+                }
+            });
+            let no_room = |&(_, why): &(_, &str)| why == "a space for new objects has no room";
+            (count, heard.lock().unwrap().iter().any(no_room))
+        };
+        for resize in [true, false] {
+            let (copied, _) = held(NurseryPolicy::Copying, resize);
+            let (in_place, _) = held(NurseryPolicy::InPlace, resize);
+            let (either, said) = held(NurseryPolicy::Auto, resize);
+            assert!(said || !resize);
+            let best: usize = copied.max(in_place);
+            let case = format!("resize {resize}: {copied} {in_place} {either}");
+            assert!(either >= best / 100 * 99, "{case}");
+        }
+    }
+}
+
+/// An object that keeps its place in eden keeps new ones from leaving it.
+#[test]
+fn what_is_pinned_in_eden_puts_a_change_off() {
+    for references in FORMATS {
+        let heap = builder(references).stress(NEVER).build().unwrap();
+        let heard = listen(&heap);
+        let node = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let changes = || {
+            let heard = heard.lock().unwrap();
+            let same = |&&(_, why): &&(Phase, &str)| why.contains("under stress the place");
+            heard.iter().filter(same).count()
+        };
+        mutator.scope(|scope| {
+            let one = scope.allocate(node).unwrap();
+            scope.write_u64(one, 0, 42).unwrap();
+            let place = scope.pin(one).unwrap();
+            for round in 0..6 {
+                scope.collect(round == 3);
+                assert_eq!(scope.pin(one), Ok(place));
+                scope.unpin(one).unwrap();
+            }
+            assert_eq!(changes(), 0);
+            scope.unpin(one).unwrap();
+            (0..6).for_each(|_| scope.collect(false));
+            assert!(changes() >= 3, "{}", changes());
+            assert_eq!(scope.read_u64(one, 0), 42);
+        });
+    }
+}

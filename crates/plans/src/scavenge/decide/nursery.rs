@@ -1,0 +1,393 @@
+//! Under `nursery=auto`: whether new objects have a space of their own, from which what lives is copied, or lie in free lines of
+//! the old space, where it stays.
+//!
+//! Copies cost what lives, and room for them; in return what dies after its second collection never becomes old, and
+//! mutators allocate side by side. Which of this weighs more depends on how much survives, how old that grows, how the free
+//! lines lie, and how much room there is; and each is known of the present place alone. So both are compared by what
+//! they come to: the processor time of the process for each byte that is allocated, in windows of a few collections that end with
+//! one of everything, where one comes. The other place is tried for a window where collections take much of the time. It
+//! stays where it saves; where it does not, the place before comes back, and the next trial is put off for twice as long.
+//!
+//! Where a space of its own has no room, new objects lie in the old one at once. They come back as far as there is room again.
+
+/// What is known after a collection. Times are in nanoseconds, sizes in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Measurements {
+    /// Whether new objects lie in the old space.
+    pub in_place: bool,
+    /// Whether this collection was of everything.
+    pub was_full: bool,
+    /// What was allocated between the collection before and this one.
+    pub allocated: usize,
+    /// What all threads of the process took since the collection before, this one among it, of processor time.
+    pub cpu_ns: u64,
+    /// Of that, what this collection took.
+    pub collecting_ns: u64,
+    /// What all spaces leave of the limit, free lines left out: what a space for new objects may have.
+    pub room: usize,
+    /// What is to be allocated between two collections.
+    pub young: usize,
+    /// The least of that which makes sense.
+    pub least_young: usize,
+    /// Whether the place changes whenever it can, to test that: under `stress`.
+    pub always: bool,
+}
+
+/// What is decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// Whether new objects are to lie in the old space, as soon as nothing is young.
+    pub in_place: bool,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Some collections in one place.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Window {
+    collections: u32,
+    cpu_ns: u64,
+    collecting_ns: u64,
+    allocated: u64,
+    /// Whether the last one was of everything.
+    was_full: bool,
+}
+
+/// What is remembered from one collection to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// Where new objects are to lie, and why.
+    decision: Decision,
+    /// How many collections yet count for nothing: behind a change the first one clears up what was before.
+    passed: u32,
+    window: Window,
+    /// In a trial, what the place before came to, in nanoseconds for each MB that was allocated.
+    before: Option<u64>,
+    /// For how many windows no other place is tried.
+    wait: u32,
+    /// What `wait` will be behind the next trial that did not save.
+    patience: u32,
+}
+
+/// A window ends with a collection of everything behind so many.
+const LEAST: u32 = 3;
+/// Or with any behind so many.
+const MOST: u32 = 48;
+/// Another place is tried where collections take as many thousandths of the time.
+const MUCH: u64 = 200;
+/// A trial is over behind so many collections if it costs as many thousandths of what the place before did.
+const HOPELESS: (u32, u64) = (6, 1250);
+/// Another place stays if it saves as many thousandths.
+const SAVED: u64 = 50;
+const FIRST_PATIENCE: u32 = 4;
+const LONGEST_PATIENCE: u32 = 1 << 16;
+/// In a larger multiple of the young generation that is wanted new objects come back to a space of their own.
+const ROOMY: usize = 2;
+
+const NO_ROOM: &str = "a space for new objects has no room";
+const TRIAL: &str =
+    "new objects are tried in another place, since collections take much of the time";
+const SAVES: &str = "new objects stay in the place that was tried, since it saves time";
+const BACK: &str = "new objects go back to the place before the trial, which took less time";
+const STAYS: &str = "new objects stay in their place";
+
+impl Memory {
+    /// Nothing is remembered, and new objects have a space of their own.
+    pub const NEW: Memory = Memory {
+        decision: Decision {
+            in_place: false,
+            reason: STAYS,
+        },
+        passed: 0,
+        window: Window::NONE,
+        before: None,
+        wait: 0,
+        patience: FIRST_PATIENCE,
+    };
+
+    /// Whether new objects lie in the old space, or are to.
+    pub fn goes_in_place(&self) -> bool {
+        self.decision.in_place
+    }
+
+    fn change(&mut self, in_place: bool, reason: &'static str) -> Decision {
+        self.decision = Decision { in_place, reason };
+        (self.window, self.passed) = (Window::NONE, 1);
+        self.decision
+    }
+
+    /// Whether a trial costs much more than the place before, though that was seen with a collection of everything.
+    fn is_hopeless(&self) -> bool {
+        let costs = |before| {
+            u128::from(self.window.cost()) * 1000 > u128::from(before) * u128::from(HOPELESS.1)
+        };
+        self.window.collections >= HOPELESS.0 && self.before.is_some_and(costs)
+    }
+
+    /// The next trial is put off, each time for longer.
+    fn put_off(&mut self) {
+        self.before = None;
+        self.wait = self.patience;
+        self.patience = (2 * self.patience).min(LONGEST_PATIENCE);
+    }
+}
+
+impl Window {
+    const NONE: Window = Window {
+        collections: 0,
+        cpu_ns: 0,
+        collecting_ns: 0,
+        allocated: 0,
+        was_full: false,
+    };
+
+    fn add(&mut self, found: &Measurements) {
+        self.collections += 1;
+        self.cpu_ns += found.cpu_ns;
+        self.collecting_ns += found.collecting_ns;
+        self.allocated += found.allocated as u64;
+        self.was_full = found.was_full;
+    }
+
+    fn is_over(&self) -> bool {
+        let least = if self.was_full { LEAST } else { MOST };
+        self.collections >= least
+    }
+
+    /// Nanoseconds for each MB that was allocated.
+    fn cost(&self) -> u64 {
+        let megabytes = u128::from(self.allocated).max(1);
+        (u128::from(self.cpu_ns) * (1 << 20) / megabytes) as u64
+    }
+
+    /// Whether collections take much, those of everything among them.
+    fn is_costly(&self) -> bool {
+        self.was_full && self.collecting_ns * 1000 >= self.cpu_ns * MUCH
+    }
+}
+
+/// Decides where new objects lie from now on, or as soon as nothing is young.
+pub fn decide(memory: &mut Memory, found: &Measurements) -> Decision {
+    if found.always {
+        return memory.change(
+            !found.in_place,
+            "under stress the place of new objects changes",
+        );
+    }
+    if memory.decision.in_place != found.in_place {
+        // As soon as it can be.
+        return memory.decision;
+    }
+    if !found.in_place && found.room < found.least_young {
+        memory.put_off();
+        return memory.change(true, NO_ROOM);
+    }
+    if memory.passed > 0 {
+        memory.passed -= 1;
+        return stays(found);
+    }
+    memory.window.add(found);
+    if !memory.window.is_over() && !memory.is_hopeless() {
+        return stays(found);
+    }
+    let window = core::mem::replace(&mut memory.window, Window::NONE);
+    match memory.before {
+        Some(before) => judge(memory, found, window.cost(), before),
+        None => try_other(memory, found, &window),
+    }
+}
+
+fn stays(found: &Measurements) -> Decision {
+    Decision {
+        in_place: found.in_place,
+        reason: STAYS,
+    }
+}
+
+/// Behind the window of a trial.
+fn judge(memory: &mut Memory, found: &Measurements, cost: u64, before: u64) -> Decision {
+    memory.put_off();
+    let saves = u128::from(cost) * 1000 <= u128::from(before) * u128::from(1000 - SAVED);
+    if saves {
+        return Decision {
+            in_place: found.in_place,
+            reason: SAVES,
+        };
+    }
+    if found.in_place && !is_roomy(found) {
+        return stays(found);
+    }
+    memory.change(!found.in_place, BACK)
+}
+
+fn try_other(memory: &mut Memory, found: &Measurements, window: &Window) -> Decision {
+    if memory.wait > 0 {
+        memory.wait -= 1;
+        return stays(found);
+    }
+    if !window.is_costly() || found.in_place && !is_roomy(found) {
+        return stays(found);
+    }
+    memory.before = Some(window.cost());
+    memory.change(!found.in_place, TRIAL)
+}
+
+/// Whether a space for new objects would have room.
+fn is_roomy(found: &Measurements) -> bool {
+    found.room >= ROOMY * found.least_young.max(found.young / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    const MB: usize = 1 << 20;
+    const MS: u64 = 1_000_000;
+
+    /// A collection in a heap of 54 MB: what was allocated before it takes `mutator` milliseconds of processor time, and the
+    /// collection `collecting`.
+    fn found(in_place: bool, was_full: bool, mutator: u64, collecting: u64) -> Measurements {
+        Measurements {
+            in_place,
+            was_full,
+            allocated: 14 * MB,
+            cpu_ns: (mutator + collecting) * MS,
+            collecting_ns: collecting * MS,
+            room: 40 * MB,
+            young: 16 * MB,
+            least_young: MB,
+            always: false,
+        }
+    }
+
+    /// New objects in one place after the other, as decided: what each collection takes is what `run` says of its number, and
+    /// of the place. Where they lay, collection by collection.
+    fn run(
+        memory: &mut Memory,
+        collections: u32,
+        run: impl Fn(u32, bool) -> Measurements,
+    ) -> Vec<bool> {
+        let mut place = memory.goes_in_place();
+        let mut places = Vec::new();
+        for number in 1..=collections {
+            places.push(place);
+            place = decide(memory, &run(number, place)).in_place;
+        }
+        places
+    }
+
+    fn changes(places: &[bool]) -> usize {
+        places.windows(2).filter(|pair| pair[0] != pair[1]).count()
+    }
+
+    /// Every twelfth collection is of everything, and copies cost `copied` ms, marks in place `marked` ms.
+    fn cycles(copied: u64, marked: u64) -> impl Fn(u32, bool) -> Measurements {
+        move |number, in_place| {
+            let full = number % 12 == 0;
+            let each = if in_place { marked } else { copied };
+            found(in_place, full, 3, if full { 20 } else { each })
+        }
+    }
+
+    /// As `gcbench` in 1.5 times its smallest heap: copies and collections of everything take more than half of the time, and in place half as
+    /// much.
+    #[test]
+    fn the_place_that_costs_less_is_found_and_kept() {
+        let mut memory = Memory::NEW;
+        let places = run(&mut memory, 1200, cycles(5, 2));
+        let copied = places.iter().filter(|&&in_place| !in_place).count();
+        assert!(!places[11] && places[12..60].iter().all(|&in_place| in_place));
+        assert!(
+            copied < 120 && changes(&places) < 20,
+            "{copied}, {}",
+            changes(&places)
+        );
+    }
+
+    /// As `jbb`: in place costs a little more.
+    #[test]
+    fn the_place_that_costs_more_is_left_and_tried_seldom() {
+        let mut memory = Memory::NEW;
+        let places = run(&mut memory, 1200, cycles(4, 5));
+        let in_place = places.iter().filter(|&&in_place| in_place).count();
+        assert!((12..150).contains(&in_place), "{in_place}");
+        // Eight times at most, there and back: each time twice as many windows pass.
+        assert!(changes(&places) <= 12, "{}", changes(&places));
+    }
+
+    /// What costs much more is left before the next collection of everything.
+    #[test]
+    fn a_hopeless_trial_is_short() {
+        let mut memory = Memory::NEW;
+        let places = run(&mut memory, 24, cycles(4, 20));
+        let in_place = places.iter().filter(|&&in_place| in_place).count();
+        // One that is passed by, and six.
+        assert_eq!(in_place, 7);
+    }
+
+    #[test]
+    fn nothing_is_tried_where_collections_take_little_or_none_is_of_everything() {
+        for (each, full) in [(1, true), (9, false)] {
+            let mut memory = Memory::NEW;
+            let places = run(&mut memory, 500, |number, in_place| {
+                let full = full && number % 40 == 0;
+                found(in_place, full, 12, each)
+            });
+            assert_eq!(changes(&places), 0, "{each} ms");
+        }
+    }
+
+    /// What differs by less than is worth a change changes nothing.
+    #[test]
+    fn a_small_difference_brings_the_place_before_back() {
+        let mut memory = Memory::NEW;
+        let places = run(&mut memory, 25, |number, in_place| Measurements {
+            cpu_ns: if in_place { 7_700_000 } else { 8_000_000 },
+            ..found(in_place, number % 12 == 0, 4, 4)
+        });
+        assert!(places[12] && places[23] && !places[24], "{places:?}");
+    }
+
+    #[test]
+    fn without_room_new_objects_lie_in_the_old_space_at_once_and_while_there_is_little() {
+        let mut memory = Memory::NEW;
+        let tight = |in_place, room| Measurements {
+            room,
+            ..found(in_place, true, 1, 8)
+        };
+        let decision = decide(&mut memory, &tight(false, MB - 1));
+        assert_eq!((decision.in_place, decision.reason), (true, NO_ROOM));
+        let places = run(&mut memory, 500, |_, in_place| tight(in_place, 15 * MB));
+        assert_eq!(changes(&places), 0);
+        let places = run(&mut memory, 50, |_, in_place| tight(in_place, 16 * MB));
+        assert!(changes(&places) > 0);
+        let mut memory = Memory::NEW;
+        assert!(!decide(&mut memory, &tight(false, MB)).in_place);
+    }
+
+    /// Until nothing is young the place is as before, and nothing of that counts.
+    #[test]
+    fn a_change_waits_until_it_can_be_made() {
+        let mut memory = Memory::NEW;
+        run(&mut memory, 12, cycles(5, 2));
+        assert!(memory.goes_in_place());
+        for _ in 0..100 {
+            assert!(decide(&mut memory, &found(false, true, 3, 90)).in_place);
+        }
+        assert_eq!(memory.window, Window::NONE);
+    }
+
+    #[test]
+    fn under_stress_it_changes_each_time() {
+        let mut memory = Memory::NEW;
+        for in_place in [false, true, false, true] {
+            let found = Measurements {
+                always: true,
+                ..found(in_place, false, 1, 0)
+            };
+            assert_eq!(decide(&mut memory, &found).in_place, !in_place);
+        }
+    }
+}
