@@ -141,10 +141,10 @@ fn a_heap_that_is_nearly_full_holds_as_much_as_with_the_best_place() {
             let (copied, _) = held(NurseryPolicy::Copying, resize);
             let (in_place, _) = held(NurseryPolicy::InPlace, resize);
             let (either, said) = held(NurseryPolicy::Auto, resize);
-            assert!(said || !resize);
-            let best: usize = copied.max(in_place);
+            // A space of a fixed size keeps its bytes.
+            let best: usize = if resize { copied.max(in_place) } else { copied };
             let case = format!("resize {resize}: {copied} {in_place} {either}");
-            assert!(either >= best / 100 * 99, "{case}");
+            assert!(either >= best / 100 * 99 && said == resize, "{case}");
         }
     }
 }

@@ -91,14 +91,21 @@ fn in_each_setup(limit: usize, more: impl Fn(Builder) -> Builder, body: impl Fn(
     }
 }
 
-/// The same, and where new objects lie in the old space and most do not move; and where that changes with each collection that
-/// leaves nothing young.
-fn in_place_too(limit: usize, more: impl Fn(Builder) -> Builder, body: impl Fn(&Heap)) {
+/// The same, and where new objects lie in the old space and most do not move.
+fn in_either_place(limit: usize, more: impl Fn(Builder) -> Builder, body: impl Fn(&Heap)) {
     in_each_setup(limit, &more, &body);
     for references in FORMATS {
         let setup = (references, OldPolicy::MarkRegion);
         let heap = checked_under(setup, limit).nursery(NurseryPolicy::InPlace);
         body(&more(heap).ignore_environment().build().unwrap());
+    }
+}
+
+/// The same, and where that changes with each collection that leaves nothing young.
+fn in_place_too(limit: usize, more: impl Fn(Builder) -> Builder, body: impl Fn(&Heap)) {
+    in_either_place(limit, &more, &body);
+    for references in FORMATS {
+        let setup = (references, OldPolicy::MarkRegion);
         let heap = checked_under(setup, limit).nursery(NurseryPolicy::Auto);
         body(
             &more(heap.stress(NEVER))
@@ -283,7 +290,7 @@ fn a_place_is_used_again_without_its_pins() {
     let more = |heap: Builder| heap.ignore_environment();
     in_each_setup(4 * MB, more, |heap| use_places_again(heap, 2, true));
     for everything in [false, true] {
-        in_place_too(4 * MB, more, |heap| use_places_again(heap, 0, everything));
+        in_either_place(4 * MB, more, |heap| use_places_again(heap, 0, everything));
     }
 }
 

@@ -178,7 +178,7 @@ pub fn decide(memory: &mut Memory, found: &Measurements) -> Decision {
         // As soon as it can be.
         return memory.decision;
     }
-    if !found.in_place && found.room < found.least_young {
+    if !found.in_place && found.room < least_room(found) {
         memory.put_off();
         return memory.change(true, NO_ROOM);
     }
@@ -232,9 +232,14 @@ fn try_other(memory: &mut Memory, found: &Measurements, window: &Window) -> Deci
     memory.change(!found.in_place, TRIAL)
 }
 
+/// With less room than this all that lives in the least young generation could not become old.
+fn least_room(found: &Measurements) -> usize {
+    2 * found.least_young
+}
+
 /// Whether a space for new objects would have room.
 fn is_roomy(found: &Measurements) -> bool {
-    found.room >= ROOMY * found.least_young.max(found.young / 2)
+    found.room >= ROOMY * least_room(found).max(found.young / 2)
 }
 
 #[cfg(test)]
@@ -357,14 +362,14 @@ mod tests {
             room,
             ..found(in_place, true, 1, 8)
         };
-        let decision = decide(&mut memory, &tight(false, MB - 1));
+        let decision = decide(&mut memory, &tight(false, 2 * MB - 1));
         assert_eq!((decision.in_place, decision.reason), (true, NO_ROOM));
         let places = run(&mut memory, 500, |_, in_place| tight(in_place, 15 * MB));
         assert_eq!(changes(&places), 0);
         let places = run(&mut memory, 50, |_, in_place| tight(in_place, 16 * MB));
         assert!(changes(&places) > 0);
         let mut memory = Memory::NEW;
-        assert!(!decide(&mut memory, &tight(false, MB)).in_place);
+        assert!(!decide(&mut memory, &tight(false, 2 * MB)).in_place);
     }
 
     /// Until nothing is young the place is as before, and nothing of that counts.
