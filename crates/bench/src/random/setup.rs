@@ -12,7 +12,7 @@ use super::programs::Rarely;
 
 /// Which generator of programs this is. It gets another number with each change of what seeds stand for, here or in the
 /// steps of the programs: a range of seeds is one of this generator.
-pub const GENERATOR: u32 = 18;
+pub const GENERATOR: u32 = 19;
 
 /// What a seed stands for.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ fn options(rng: &mut Rng, limit: usize, stress: usize, verify: bool) -> String {
 
 /// Options of heaps whose new objects lie in the old space, instead of those that other heaps have.
 const IN_PLACE: &[(&str, &[&str])] = &[
-    ("nursery", &["in-place"]),
+    ("nursery", &["in-place", "auto"]),
     ("old", &["mark-region"]),
     ("plan", &["scavenge"]),
     ("pages", &["first-touch", "interleaved"]),

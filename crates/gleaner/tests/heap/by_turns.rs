@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::setups::FORMATS;
 use gleaner::{
-    Builder, Elements, Generations, Heap, NurseryPolicy, OldPolicy, Phase, References, Structure,
+    Builder, Elements, Generations, Heap, NurseryPolicy, OldPolicy, Phase, References, Scope,
+    Structure,
 };
 
 const MB: usize = 1 << 20;
@@ -68,7 +69,7 @@ fn what_lives_is_the_same_wherever_it_was_allocated() {
                             scope.set(table, number, one).unwrap();
                         });
                     }
-                    scope.nested(|scope| drop(scope.allocate_array(bytes, 40_000).unwrap()));
+                    scope.nested(|scope| scope.allocate_array(bytes, 40_000).map(|_| ()).unwrap());
                     scope.collect(round % 5 == 4);
                     for number in (0..COUNT).filter(|&number| round > 0 || number % 2 == 0) {
                         scope.nested(|scope| {
@@ -102,49 +103,34 @@ fn what_lives_is_the_same_wherever_it_was_allocated() {
     }
 }
 
-/// What is needed for copies is room for objects where these lie in free lines.
+/// Whatever is decided, a heap holds as much as with copies.
 #[test]
-fn a_heap_that_is_nearly_full_holds_as_much_as_with_the_best_place() {
+fn a_heap_that_is_nearly_full_holds_no_less_than_with_copies() {
     for references in FORMATS {
         let held = |nursery, resize| {
             let heap = builder(references).limit(6 * MB).nursery(nursery);
             let heap = heap.verify(false).poison(false).resize(resize);
             let heap = heap.build().unwrap();
-            let heard = listen(&heap);
             let node = heap.structure(NODE).unwrap();
             let mut mutator = heap.attach().unwrap();
-            let count = mutator.scope(|scope| {
+            mutator.scope(|scope| {
                 let first = scope.allocate(node).unwrap();
-                let first = scope.handle(first).unwrap();
-                let mut count = 0;
-                loop {
-                    let more = scope.nested(|scope| {
-                        let Ok(one) = scope.allocate(node) else {
-                            return false;
-                        };
-                        let last = scope.open(&first);
-                        let next = scope.get(last, 0);
-                        scope.set(one, 0, next).unwrap();
-                        scope.set(last, 0, one).unwrap();
-                        true
-                    });
-                    if !more {
-                        return count;
-                    }
-                    count += 1;
-                }
-            });
-            let no_room = |&(_, why): &(_, &str)| why == "a space for new objects has no room";
-            (count, heard.lock().unwrap().iter().any(no_room))
+                let more = |scope: &mut Scope<'_>| {
+                    let Ok(one) = scope.allocate(node) else {
+                        return false;
+                    };
+                    let next = scope.get(first, 0);
+                    scope.set(one, 0, next).unwrap();
+                    scope.set(first, 0, one).unwrap();
+                    true
+                };
+                (0..).take_while(|_| scope.nested(more)).count()
+            })
         };
         for resize in [true, false] {
-            let (copied, _) = held(NurseryPolicy::Copying, resize);
-            let (in_place, _) = held(NurseryPolicy::InPlace, resize);
-            let (either, said) = held(NurseryPolicy::Auto, resize);
-            // A space of a fixed size keeps its bytes.
-            let best: usize = if resize { copied.max(in_place) } else { copied };
-            let case = format!("resize {resize}: {copied} {in_place} {either}");
-            assert!(either >= best / 100 * 99 && said == resize, "{case}");
+            let [copied, either] =
+                [NurseryPolicy::Copying, NurseryPolicy::Auto].map(|of| held(of, resize));
+            assert!(copied > 50_000 && either >= copied, "{copied} {either}");
         }
     }
 }

@@ -334,7 +334,7 @@ mod tests {
             found.push((start.offset_from(BASE), bytes));
         });
         let behind = 2 * LINE_BYTES;
-        assert_eq!(found, [(BLOCK_BYTES + behind, BLOCK_BYTES - behind)]);
+        assert_eq!(found, [(behind, BLOCK_BYTES - behind)]);
         let (start, bytes) = lines
             .take_new(&space.region, most + 5 * LINE_BYTES)
             .unwrap();
