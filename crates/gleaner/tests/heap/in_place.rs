@@ -556,21 +556,15 @@ fn what_does_not_go_with_it_is_refused_with_a_remedy() {
         ),
         ("old=mark-region,zeroing=auto", "zeroing", "zeroing=bulk"),
     ];
-    let nurseries = ["in-place", "auto"];
-    for (nursery, (options, option, instead)) in nurseries
-        .iter()
-        .flat_map(|&of| cases.map(|case| (of, case)))
-    {
-        let text = error(nursery, options);
-        let begin =
-            format!("option nursery: {nursery} does not go with this value of option {option}: ");
-        assert!(text.starts_with(&begin), "{text}");
-        assert!(
-            text.ends_with(&format!("choose {instead}, or nursery=copy")),
-            "{text}"
-        );
-    }
-    for nursery in nurseries {
+    for nursery in ["in-place", "auto"] {
+        for (options, option, instead) in cases {
+            let text = error(nursery, options);
+            let begin = format!(
+                "option nursery: {nursery} does not go with this value of option {option}: "
+            );
+            let end = format!("choose {instead}, or nursery=copy");
+            assert!(text.starts_with(&begin) && text.ends_with(&end), "{text}");
+        }
         let list = format!("nursery={nursery},old=mark-region,plan=naps,pages=first-touch");
         let builder = Heap::builder().ignore_environment();
         assert!(builder.options(&list).unwrap().build().is_ok());
