@@ -12,7 +12,7 @@ use gleaner_spaces::precise::regions::MOST_NODES;
 use super::arrays::ArrayCounts;
 use super::config::Config;
 use super::crew_sizes::CrewSizes;
-use super::in_place::state::{Elsewhere, Growth};
+use super::in_place::state::Growth;
 use super::memory::uses::Uses;
 use super::mutator_list::MutatorList;
 use super::report::Censuses;
@@ -104,6 +104,32 @@ pub(super) struct Lately {
     pub(super) cycle_ns: u64,
     /// What was allocated meanwhile.
     pub(super) cycle_allocated: usize,
+}
+
+/// What is known of collections while new objects lay in the other place, in bytes: it says nothing of this one.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Elsewhere {
+    /// What was to be allocated between two collections.
+    young: usize,
+    /// What was promoted, and what survived and stayed young.
+    kept: [usize; 2],
+}
+
+impl Elsewhere {
+    /// Nothing, but how much is to be allocated at first.
+    pub(super) fn new(young: usize) -> Elsewhere {
+        Elsewhere {
+            young,
+            ..Elsewhere::default()
+        }
+    }
+
+    /// New objects change places.
+    pub(super) fn change_places(&mut self, lately: &mut Lately) {
+        core::mem::swap(&mut lately.young, &mut self.young);
+        core::mem::swap(&mut lately.promoted, &mut self.kept[0]);
+        core::mem::swap(&mut lately.survived, &mut self.kept[1]);
+    }
 }
 
 /// What the last full collection was like.
@@ -232,5 +258,30 @@ impl State {
             number: 0,
             log: None,
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_one_place_comes_back_with_it() {
+        let mut lately = Lately {
+            young: 8,
+            promoted: 4,
+            survived: 2,
+            used: 100,
+            ..Lately::default()
+        };
+        let mut elsewhere = Elsewhere::new(16);
+        elsewhere.change_places(&mut lately);
+        let known = |of: &Lately| (of.young, of.promoted, of.survived, of.used);
+        assert_eq!(known(&lately), (16, 0, 0, 100));
+        lately.young = 32;
+        elsewhere.change_places(&mut lately);
+        assert_eq!(known(&lately), (8, 4, 2, 100));
+        elsewhere.change_places(&mut lately);
+        assert_eq!(lately.young, 32);
     }
 }

@@ -7,8 +7,6 @@ use gleaner_base::sync::{AtomicBool, AtomicUsize, Ordering};
 use gleaner_mem::Address;
 use gleaner_spaces::precise::bump::LocalBuffer;
 
-use crate::scavenge::state::Lately;
-
 /// How much is allocated between two collections. Relaxed: numbers to compare with, no more.
 pub struct InPlace {
     /// Whether new objects lie in the old space now. Written in stopped worlds.
@@ -122,55 +120,9 @@ impl Growth {
     }
 }
 
-/// What is known of collections while new objects lay in the other place, in bytes: it says nothing of this one.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(in crate::scavenge) struct Elsewhere {
-    /// What was to be allocated between two collections.
-    young: usize,
-    /// What was promoted, and what survived and stayed young.
-    kept: [usize; 2],
-}
-
-impl Elsewhere {
-    /// Nothing, but how much is to be allocated at first.
-    pub(in crate::scavenge) fn new(young: usize) -> Elsewhere {
-        Elsewhere {
-            young,
-            ..Elsewhere::default()
-        }
-    }
-
-    /// New objects change places.
-    pub(super) fn change_places(&mut self, lately: &mut Lately) {
-        core::mem::swap(&mut lately.young, &mut self.young);
-        core::mem::swap(&mut lately.promoted, &mut self.kept[0]);
-        core::mem::swap(&mut lately.survived, &mut self.kept[1]);
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_known_of_one_place_comes_back_with_it() {
-        let mut lately = Lately {
-            young: 8,
-            promoted: 4,
-            survived: 2,
-            used: 100,
-            ..Lately::default()
-        };
-        let mut elsewhere = Elsewhere::new(16);
-        elsewhere.change_places(&mut lately);
-        let known = |of: &Lately| (of.young, of.promoted, of.survived, of.used);
-        assert_eq!(known(&lately), (16, 0, 0, 100));
-        lately.young = 32;
-        elsewhere.change_places(&mut lately);
-        assert_eq!(known(&lately), (8, 4, 2, 100));
-        elsewhere.change_places(&mut lately);
-        assert_eq!(lately.young, 32);
-    }
 
     #[test]
     fn a_collection_is_due_when_what_may_be_was_taken_and_never_before_the_first_piece() {
