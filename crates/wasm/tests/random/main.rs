@@ -22,7 +22,7 @@ use rival::Rival;
 use settings::SETTINGS;
 
 /// What is tried unless `SEEDS` says otherwise.
-const SEEDS: Range<u64> = 0..300;
+const SEEDS: Range<u64> = 0..1000;
 /// Rivals are asked about the modules of so many numbers at once, so that nobody waits for each answer.
 const BATCH: usize = 50;
 /// After so many numbers a line says how many modules there were.
