@@ -6,6 +6,9 @@ use gleaner_base::contexts::WorldStopped;
 use gleaner_mem::Address;
 use gleaner_mem::object_bits::ObjectBits;
 use gleaner_spaces::precise::bump::BumpRegion;
+use gleaner_spaces::precise::mark_region::MarkRegion;
+use gleaner_spaces::precise::mark_region::in_place::NewHoles;
+use gleaner_spaces::precise::mark_region::lines::LINE_BYTES;
 use gleaner_spaces::precise::tenured::{BLOCK_BYTES, BlockBuffer, Growth, Tenured};
 
 const KB: usize = 1 << 10;
@@ -141,6 +144,38 @@ fn the_end_of_a_block_is_filled_by_smaller_objects() {
         used + last >= span - span / 100,
         "{used} + {last} of {span}"
     );
+}
+
+/// Half of the blocks have a hole that lacks one line, and stand before the others: no object looks at them again.
+#[test]
+fn free_lines_of_which_one_is_missing_are_passed_by() {
+    const BLOCKS: usize = 200;
+    const HOLE: usize = 71 * LINE_BYTES;
+    let base = Address::new(0x100_0000);
+    let span = BLOCKS * BLOCK_BYTES;
+    let lines = MarkRegion::new(base, span, true).unwrap();
+    let space = Tenured::new(BumpRegion::new(base, span)).unwrap();
+    for block in 0..BLOCKS {
+        let start = space.region.take_block(BLOCK_BYTES).unwrap().0;
+        let hole = HOLE - if block < BLOCKS / 2 { 0 } else { LINE_BYTES };
+        // A large object marks its own lines, and the one behind counts as in use, too.
+        lines.mark(start.add(hole), BLOCK_BYTES - hole);
+    }
+    (0..lines.strips(&space.region)).for_each(|strip| lines.sweep(&space.region, strip));
+    lines.finish_sweeping(&mut stopped(), &space);
+    let (holes, bytes) = (NewHoles(&lines), HOLE - LINE_BYTES + 8);
+    let mut rest = (Address::NULL, Address::NULL);
+    let larger = space.take_hole(&holes, &mut rest, (HOLE + 8, false), true);
+    assert_eq!((larger, space.looks()), (None, BLOCKS), "all are sorted");
+    for number in 0..=BLOCKS / 2 {
+        let mut rest = (Address::NULL, Address::NULL);
+        let mut take = |at_all| space.take_hole(&holes, &mut rest, (bytes, false), at_all);
+        let taken = take(false).or_else(|| take(true));
+        let expected = (number < BLOCKS / 2).then_some(HOLE);
+        assert_eq!(taken.map(|hole| hole.1), expected, "{number}");
+    }
+    let looks = space.looks();
+    assert!(looks <= 2 * BLOCKS, "{looks} looks for {BLOCKS} blocks");
 }
 
 #[test]

@@ -25,7 +25,7 @@ use gleaner_mem::object_bits::{ObjectBits, WORD_BYTES};
 
 use crate::precise::bump::{BumpRegion, LocalBuffer};
 use blocks::{Blocks, LEAST_HOLE, Search, Taken};
-pub use holes::{BLOCK_BYTES, Holes};
+pub use holes::{BLOCK_BYTES, CLASS_BYTES, Holes};
 
 /// Larger objects do not ask for a block whose holes are filled one after the other.
 const SMALL_BYTES: usize = 256;

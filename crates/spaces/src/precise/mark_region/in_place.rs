@@ -29,6 +29,10 @@ impl Holes for NewHoles<'_> {
         self.0.next_hole(from, end, least)
     }
 
+    fn least_for(&self, bytes: usize) -> usize {
+        self.0.least_for(bytes)
+    }
+
     fn hole_within(&self, low: Address, high: Address) -> usize {
         self.0.hole_within(low, high)
     }

@@ -27,11 +27,12 @@ use gleaner_mem::Address;
 use self::blocks::{BlockTable, LEVELS, State};
 use self::lines::{LINE_BYTES, Lines};
 use crate::precise::bump::BumpRegion;
-use crate::precise::tenured::{BLOCK_BYTES, Holes, Tenured};
+use crate::precise::tenured::{BLOCK_BYTES, CLASS_BYTES, Holes, Tenured};
 
 /// Blocks that are one task of a sweep.
 const STRIP_BLOCKS: usize = 64;
 const STRIP_BYTES: usize = STRIP_BLOCKS * BLOCK_BYTES;
+const _: () = assert!(LINE_BYTES.is_multiple_of(CLASS_BYTES));
 
 /// Lines and blocks of one space.
 pub struct MarkRegion {
@@ -330,6 +331,10 @@ impl MarkRegion {
 impl Holes for MarkRegion {
     fn next_hole(&self, from: Address, end: Address, least: usize) -> Option<(Address, usize)> {
         self.lines.next_hole(from, end, least)
+    }
+
+    fn least_for(&self, bytes: usize) -> usize {
+        bytes.next_multiple_of(LINE_BYTES)
     }
 
     fn hole_within(&self, low: Address, high: Address) -> usize {

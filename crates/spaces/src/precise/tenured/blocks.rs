@@ -16,21 +16,21 @@ use gleaner_base::sync::{AtomicU32, AtomicUsize, Ordering, RawLock, UnsafeCell};
 use gleaner_mem::Address;
 use gleaner_mem::side::Side;
 
-use super::holes::{BLOCK_BYTES, Holes};
+use super::holes::{BLOCK_BYTES, CLASS_BYTES, Holes};
 
 /// Holes with fewer bytes are not looked into.
 pub(super) const LEAST_HOLE: usize = 64;
 const BLOCK_SHIFT: u32 = BLOCK_BYTES.ilog2();
-/// Holes of 64 bytes and more, of 128, and so on up to a whole block.
-const CLASSES: usize = (BLOCK_SHIFT - LEAST_HOLE.ilog2()) as usize + 1;
+/// Holes of less than [`CLASS_BYTES`] bytes, of less than twice as many, and so on up to a whole block.
+const CLASSES: usize = BLOCK_BYTES / CLASS_BYTES + 1;
 /// Blocks of these classes are good for small objects alone.
-const LOW_CLASSES: usize = 3;
+const LOW_CLASSES: usize = 512 / CLASS_BYTES;
 /// How many blocks one request looks at.
 const LOOKS: usize = 8;
 
 /// The largest class of which every hole has no more than `bytes` bytes at least.
 fn class_of(bytes: usize) -> usize {
-    (bytes.max(LEAST_HOLE) / LEAST_HOLE).ilog2() as usize
+    bytes / CLASS_BYTES
 }
 
 /// How far a search goes.
@@ -50,16 +50,48 @@ pub(super) struct Taken {
 }
 
 /// Protected by the lock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Lists {
     /// The first block of each list; 0 for none, else its number plus one.
     heads: [u32; CLASSES],
+    /// A bit for each list that has a block.
+    filled: [u64; CLASSES.div_ceil(u64::BITS as usize)],
     /// Blocks below were sorted.
     sorted: usize,
     /// Blocks below were swept by the last marking.
     swept: usize,
     /// No block has a hole of this many bytes, or of more.
     hopeless: usize,
+}
+
+impl Lists {
+    const EMPTY: Lists = Lists {
+        heads: [0; CLASSES],
+        filled: [0; CLASSES.div_ceil(u64::BITS as usize)],
+        sorted: 0,
+        swept: 0,
+        hopeless: 0,
+    };
+
+    fn set_head(&mut self, class: usize, number: u32) {
+        self.heads[class] = number;
+        let (word, bit) = (class / u64::BITS as usize, class % u64::BITS as usize);
+        self.filled[word] &= !(1 << bit);
+        self.filled[word] |= u64::from(number != 0) << bit;
+    }
+
+    /// The lowest class from `least` on of which there is a block.
+    fn lowest(&self, least: usize) -> Option<usize> {
+        let (first, bit) = (least / u64::BITS as usize, least % u64::BITS as usize);
+        let mut mask = u64::MAX << bit;
+        for (word, &bits) in self.filled.iter().enumerate().skip(first) {
+            if bits & mask != 0 {
+                return Some(word * u64::BITS as usize + (bits & mask).trailing_zeros() as usize);
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
 }
 
 /// See the file's comment.
@@ -86,7 +118,7 @@ impl Blocks {
         Some(Blocks {
             start,
             lock: RawLock::new(),
-            lists: UnsafeCell::new(Lists::default()),
+            lists: UnsafeCell::new(Lists::EMPTY),
             next: Side::new(start, bytes, BLOCK_SHIFT)?,
             free: AtomicUsize::new(0),
             looks: AtomicUsize::new(0),
@@ -109,7 +141,7 @@ impl Blocks {
             *lists = Lists {
                 swept,
                 hopeless: usize::MAX,
-                ..Lists::default()
+                ..Lists::EMPTY
             };
         });
         self.free.store(free, Ordering::Relaxed);
@@ -119,21 +151,22 @@ impl Blocks {
     pub fn take_any(&self, bits: &impl Holes) -> Option<Address> {
         self.with(|lists| {
             for _ in 0..LOOKS {
-                if lists.heads[..LOW_CLASSES].iter().any(|&head| head != 0) {
+                if lists.lowest(0).is_some_and(|class| class < LOW_CLASSES) {
                     break;
                 }
                 if self.sort_next(lists, bits).is_none() {
                     break;
                 }
             }
-            while lists.heads == [0; CLASSES] && self.sort_next(lists, bits).is_some() {}
-            let class = lists.heads.iter().position(|&head| head != 0)?;
+            while lists.lowest(0).is_none() && self.sort_next(lists, bits).is_some() {}
+            let class = lists.lowest(0)?;
             Some(self.take_first(lists, bits, class))
         })
     }
 
     /// A block with a hole of `bytes` bytes.
     pub fn take_fitting(&self, bits: &impl Holes, bytes: usize, search: Search) -> Option<Taken> {
+        let bytes = bits.least_for(bytes);
         self.with(|lists| {
             if bytes >= lists.hopeless {
                 return None;
@@ -162,7 +195,7 @@ impl Blocks {
             return Some(taken);
         }
         // Of a higher class every block will do.
-        let mut roomy = (class + 1..CLASSES).find(|&class| lists.heads[class] != 0);
+        let mut roomy = lists.lowest(class + 1);
         while roomy.is_none() && left > 0 {
             left -= 1;
             match self.sort_next(lists, bits)? {
@@ -199,7 +232,7 @@ impl Blocks {
             if let Some(hole) = bits.next_hole(start, start.add(BLOCK_BYTES), bytes) {
                 let next = self.link(at).load(Ordering::Relaxed);
                 match before {
-                    None => lists.heads[class] = next,
+                    None => lists.set_head(class, next),
                     Some(before) => self.link(before).store(next, Ordering::Relaxed),
                 }
                 self.leave(bits, start);
@@ -245,13 +278,13 @@ impl Blocks {
         let number = (start.offset_from(self.start) >> BLOCK_SHIFT) as u32 + 1;
         self.link(number)
             .store(lists.heads[class], Ordering::Relaxed);
-        lists.heads[class] = number;
+        lists.set_head(class, number);
         Some(class)
     }
 
     fn take_first(&self, lists: &mut Lists, bits: &impl Holes, class: usize) -> Address {
         let number = lists.heads[class];
-        lists.heads[class] = self.link(number).load(Ordering::Relaxed);
+        lists.set_head(class, self.link(number).load(Ordering::Relaxed));
         let start = self.block(number);
         self.leave(bits, start);
         start

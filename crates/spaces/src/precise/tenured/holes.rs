@@ -7,12 +7,18 @@ use crate::precise::bump::BumpRegion;
 
 /// Bytes of a block: what one thread allocates in at a time.
 pub const BLOCK_BYTES: usize = 32 << 10;
+/// Blocks are sorted by one of their holes: those of one class differ by less than this. Where holes are multiples of it, each block
+/// of a class has room for the same.
+pub const CLASS_BYTES: usize = 128;
 
 /// What says which memory of the blocks of a space is free, asked about a block by its owner, or with the lock of the
 /// blocks without an owner. Blocks are named by where they begin.
 pub trait Holes {
     /// The first hole in `from..end`, part of a block, of at least `least` bytes; with its bytes.
     fn next_hole(&self, from: Address, end: Address, least: usize) -> Option<(Address, usize)>;
+
+    /// The bytes of the smallest hole that there can be with at least `bytes` bytes.
+    fn least_for(&self, bytes: usize) -> usize;
 
     /// Bytes of a hole that there surely is in the block `low..high`; 0 if none is worth anything.
     fn hole_within(&self, low: Address, high: Address) -> usize;
@@ -42,6 +48,11 @@ impl Holes for ObjectBits {
     #[inline(always)]
     fn next_hole(&self, from: Address, end: Address, least: usize) -> Option<(Address, usize)> {
         ObjectBits::next_hole(self, from, end, least)
+    }
+
+    #[inline(always)]
+    fn least_for(&self, bytes: usize) -> usize {
+        bytes
     }
 
     #[inline(always)]
