@@ -2,6 +2,7 @@
 //! and all policies of the old generation, with the verifier and poison. Tests that know where objects lie or when they move, and
 //! those that fill heaps, do not heed the environment.
 
+mod full;
 mod words;
 
 use std::cell::UnsafeCell;

@@ -304,6 +304,8 @@ mod tests {
         sweep(&lines, &space);
         assert!(pieces(&lines, &space).is_empty());
         assert_eq!(lines.vacant_bytes(), BLOCK_BYTES);
+        let has = |most| lines.has_new(&mut stopped(), &space.region, most, 8);
+        assert!(has(2 * BLOCK_BYTES) && !has(2 * BLOCK_BYTES - 8));
         let mut rest = (Address::NULL, Address::NULL);
         let hole = space.take_hole(&holes, &mut rest, (8, true), false);
         // The line behind the last marked one counts as in use.
@@ -373,6 +375,14 @@ mod tests {
         assert!(space.has_hole(&mut stopped(), &holes, free));
         assert!(!space.has_hole(&mut stopped(), &holes, free + 8));
         assert_eq!(space.holes(), 3 * free);
+        // One that was asked about was given back, and is swept as the others.
+        sweep(&lines, &space);
+        assert_eq!(space.holes(), 3 * free);
+        for left in (0..3).rev() {
+            let mut rest = (Address::NULL, Address::NULL);
+            let hole = space.take_hole(&holes, &mut rest, (free, false), true);
+            assert_eq!((hole.unwrap().1, space.holes()), (free, left * free));
+        }
     }
 
     #[test]

@@ -1,0 +1,66 @@
+//! Heaps that are full again and again while objects keep their places: scavenges are given up, and nothing slides.
+
+use gleaner::{Array, Elements, Heap, Local, Scope};
+
+use super::{Kept, MB, NODE, in_place_too};
+use crate::random::Rng;
+
+/// Fills a place of the table with an array of any size, or empties half of the table if the heap is full. Whether it was.
+fn fill_or_empty(scope: &mut Scope<'_>, table: Local<'_>, bytes: Array, random: &mut Rng) -> bool {
+    let length = random.below(2000) as u32;
+    let full = scope.nested(|scope| {
+        let Ok(one) = scope.allocate_array(bytes, length) else {
+            return true;
+        };
+        if length > 0 {
+            scope.write_u8(one, length as usize - 1, 1).unwrap();
+        }
+        scope.set(table, random.below(4000), one).unwrap();
+        false
+    });
+    if full {
+        let nothing = scope.null();
+        for place in (random.below(2)..4000).step_by(2) {
+            scope.set(table, place, nothing).unwrap();
+        }
+    }
+    full
+}
+
+fn keep_while_it_is_full(heap: &Heap, seed: u64) {
+    const KEPT: usize = 100;
+    let (node, bytes) = (
+        heap.structure(NODE).unwrap(),
+        heap.array(Elements::Bytes).unwrap(),
+    );
+    let slots = heap.reference_array().unwrap();
+    let mut random = Rng::new(seed);
+    heap.attach().unwrap().scope(|scope| {
+        let mut kept = Kept::new(scope, heap, node, KEPT);
+        let table = scope.allocate_references(slots, 4000).unwrap();
+        let mut full = 0;
+        while full < 12 {
+            full += usize::from(fill_or_empty(scope, table, bytes, &mut random));
+            let index = random.below(KEPT);
+            match kept.places[index] {
+                Some(_) if random.below(4) == 0 => kept.unpin(scope, index),
+                None if random.below(8) == 0 => kept.pin(scope, index),
+                _ => {}
+            }
+            if random.below(200) == 0 {
+                kept.check(scope);
+            }
+        }
+        kept.check(scope);
+    });
+}
+
+/// What a scavenge that was given up has left is looked at again, whether it keeps its place or not.
+#[test]
+fn a_heap_that_is_full_again_and_again_keeps_what_is_pinned() {
+    in_place_too(
+        2 * MB,
+        |heap| heap.ignore_environment(),
+        |heap| keep_while_it_is_full(heap, 17),
+    );
+}
