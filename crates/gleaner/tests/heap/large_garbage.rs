@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gleaner::{Elements, Generations, Heap, OldPolicy, Phase, Structure};
+use gleaner::{Elements, Generations, Heap, NurseryPolicy, OldPolicy, Phase, Structure};
 
 /// 3 MB that live.
 const LIVE: usize = 32_000;
@@ -75,5 +75,44 @@ fn no_scavenge_is_thrown_away_for_large_objects() {
         let what = format!("{old:?}: {full}, {in_vain} after a scavenge");
         println!("{what}");
         assert!(3 * in_vain <= full, "{what}");
+    }
+}
+
+/// Where new objects lie in the old space, they and young large ones share what may be allocated between two collections.
+#[test]
+fn in_place_small_objects_wait_no_longer_than_large_ones_leave_them() {
+    let heap = Heap::builder()
+        .limit(16 << 20)
+        .old(OldPolicy::MarkRegion)
+        .nursery(NurseryPolicy::InPlace)
+        .young(1 << 20)
+        .resize(false)
+        .workers(1)
+        .ignore_environment()
+        .build()
+        .unwrap();
+    let node = heap.structure(Structure {
+        references: 1,
+        bytes: 80,
+    });
+    let (node, bytes) = (node.unwrap(), heap.array(Elements::Bytes).unwrap());
+    let mut mutator = heap.attach().unwrap();
+    for large in [0, 14] {
+        mutator.scope(|scope| scope.collect(true));
+        let before = mutator.totals().scavenges;
+        mutator.scope(|scope| {
+            for _ in 0..large {
+                scope.nested(|scope| _ = scope.allocate_array(bytes, 60_000).unwrap());
+            }
+        });
+        // 840 KB, if they are large, and 400 KB.
+        assert_eq!(mutator.totals().scavenges, before);
+        mutator.scope(|scope| {
+            for _ in 0..4200 {
+                scope.nested(|scope| _ = scope.allocate(node).unwrap());
+            }
+        });
+        let collected = mutator.totals().scavenges - before;
+        assert_eq!(collected, u64::from(large > 0), "{large} large objects");
     }
 }
