@@ -436,13 +436,22 @@ static void one_signal_for_both(void)
 }
 
 static volatile int spinning;
+static volatile unsigned long turns;
 static void *spins(void *arg)
 {
     GC_malloc(16);
     __atomic_add_fetch(&spinning, 1, __ATOMIC_RELAXED);
     while (!quit)
-        ;
+        turns++;
     return arg;
+}
+
+/* Until the thread goes on, a signal that was sent twice may wait for it. */
+static void await_turn(void)
+{
+    unsigned long seen = turns;
+    while (turns == seen)
+        sched_yield();
 }
 
 /* Whatever the program does to the suspend signal after the start, the world stops; stock hangs. */
@@ -458,6 +467,7 @@ static void suspend_handlers_after_the_start(void)
         signal(GC_get_suspend_signal(), handlers[i]);
         for (int j = 0; j < 3; j++)
             GC_gcollect();
+        await_turn();
     }
     CHECK_EQ(own_signals, 0);
     quit = 1;
