@@ -242,7 +242,7 @@ option_table! {
     thread_lists: bool = true, "thread-lists", Tuning, Libgc, None, SWITCH;
     /// How the old generation is collected: all live objects slide together, or they stay and holes or free lines are filled.
     old: OldPolicy = OldPolicy::MarkCompact, "old", Tuning, Precise, Some("ASPLOS 2013, section 2.4"), Accepted::Choice(OldPolicy::NAMES);
-    /// Where new objects lie: in a space from which what lives is copied, or in free lines of the old space, where it stays. `auto`: in either, as measurements say.
+    /// Where new objects lie: in a space from which what lives is copied, in free lines of the old space where it stays, or by turns.
     nursery: NurseryPolicy = NurseryPolicy::Copying, "nursery", Tuning, Precise, Some("PLDI 2008, section 3"), Accepted::Choice(NurseryPolicy::NAMES);
     /// How a forked child collects the old generation. By default what lives stays in the pages that it shares with its parent.
     child_old: OldPolicy = OldPolicy::MarkSweep, "child-old", Tuning, Precise, None, Accepted::Choice(OldPolicy::NAMES);
