@@ -6,9 +6,8 @@
 //! Mutators see the change when they ask for their next piece, since they gave theirs up before the collection.
 //!
 //! # Invariants
-//! - Where new objects lie changes behind a collection of everything that left nothing young: eden and the survivor spaces are
-//!   empty, and each object of the old space has its start bit and lies in lines that are marked.
-//! - No card is dirty then.
+//! - Where new objects lie changes behind a collection that left nothing young: eden and the survivor spaces are empty, and each
+//!   object of the old space has its start bit and, when new ones begin to lie there, lines that are marked. No card is dirty then.
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Phase;
