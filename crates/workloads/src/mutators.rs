@@ -38,13 +38,28 @@ impl Mutators {
         if self.threads == 1 {
             return Ok(vec![body(mutator, 0)?]);
         }
+        let results: Vec<_> = (0..self.threads).map(|_| Mutex::new(None)).collect();
+        self.run_each(mutator, &|mutator, number| {
+            let result = body(mutator, number);
+            *results[number as usize]
+                .lock()
+                .expect("nobody panics with it") = Some(result);
+        });
+        let results = results.into_iter().map(|result| {
+            let result = result.into_inner().expect("nobody panicked with it");
+            result.expect("each thread has ended")
+        });
+        results.collect()
+    }
+
+    /// Runs `body` on so many threads of their own. Compiled once: starting threads is much code, and each workload has bodies.
+    fn run_each(&self, mutator: &mut Mutator, body: &(dyn Fn(&mut Mutator, u32) + Sync)) {
         let heap = mutator.heap();
         let one = |number| {
             let mut mutator = heap.attach().unwrap_or_else(|full| give_up(number, &full));
-            let result = body(&mut mutator, number);
+            body(&mut mutator, number);
             self.allocated
                 .fetch_add(mutator.allocated_bytes(), Ordering::Relaxed);
-            result
         };
         let one = &one;
         mutator.blocking(|| {
@@ -57,12 +72,11 @@ impl Mutators {
                     })
                     .collect();
                 let joined: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
-                joined
-                    .into_iter()
-                    .map(|result| result.unwrap_or_else(|panic| panic::resume_unwind(panic)))
-                    .collect()
-            })
-        })
+                for result in joined {
+                    result.unwrap_or_else(|panic| panic::resume_unwind(panic));
+                }
+            });
+        });
     }
 }
 
