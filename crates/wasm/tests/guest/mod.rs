@@ -1,8 +1,12 @@
 //! A module whose functions are those of WASI, so that tests can call each with any arguments.
 
+#[path = "../assembly/mod.rs"]
+mod assembly;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use assembly::assemble;
 use gleaner::Heap;
 use gleaner_wasm::wasi::{self, Setup};
 use gleaner_wasm::{Engine, Extern, InstanceId, Value};
@@ -54,14 +58,6 @@ pub const FUNCTIONS: [(&str, &str); 44] = [
     ("sock_send", "iiiii"),
     ("sock_shutdown", "ii"),
 ];
-
-pub fn assemble(text: &str) -> Vec<u8> {
-    let buffer = wast::parser::ParseBuffer::new(text).unwrap();
-    wast::parser::parse::<wast::Wat<'_>>(&buffer)
-        .unwrap()
-        .encode()
-        .unwrap()
-}
 
 pub fn engine() -> Engine {
     Engine::new(Heap::builder().limit(4 << 20), true).unwrap()
