@@ -181,9 +181,12 @@ check-quick: packages-build
 check-format:
 	$(CARGO) fmt --all -- --check
 
+# All crates, where the command with its feature `wasm` is meant: alone, it would have its libraries compiled with fewer features, once more.
+ALL_WASM := --workspace --features gleaner-cli/wasm
+
 check-lints:
 	$(CARGO) clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
-	$(CARGO) clippy $(CARGO_FLAGS) -p gleaner-cli --features wasm --all-targets -- -D warnings
+	$(CARGO) clippy $(CARGO_FLAGS) $(ALL_WASM) --all-targets -- -D warnings
 
 check-docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --workspace --no-deps
@@ -259,13 +262,13 @@ generate: build
 # What the next one runs, without what it runs on.
 compile-tests: packages-build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-run
-	$(CARGO) test $(CARGO_FLAGS) --no-run -p gleaner-cli $(ALONE)
+	$(CARGO) test $(CARGO_FLAGS) --no-run --workspace $(ALONE)
 	target/debug/examples/pages $(PAGES)
 	$(if $(FOR_TESTS),mkdir -p $(dir $(BENCH)) && ln -f target/debug/gleaner-bench $(BENCH))
 
 test-rust: build
 	$(CARGO) test $(CARGO_FLAGS) --workspace --no-fail-fast
-	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner-cli --features wasm --test run
+	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast $(ALL_WASM) --test run
 
 # All cases of the tests that run a part of theirs there.
 test-rust-long: build
@@ -327,8 +330,8 @@ test-oldest: packages-build
 # Tests that measure, or that wait for what the placer sees: nothing else is to run beside them.
 ALONE := --test place --test place_auto --test place_found --test place_sees
 test-alone: build
-	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner-cli $(ALONE)
-	$(CARGO) test $(CARGO_FLAGS) -p gleaner-cli --test place -- --ignored measured_alone
+	$(CARGO) test $(CARGO_FLAGS) --no-fail-fast --workspace $(ALONE)
+	$(CARGO) test $(CARGO_FLAGS) --workspace --test place -- --ignored measured_alone
 
 # The models of the concurrent protocols, in the crates that have some: in unit tests, and in files that say so in their first lines.
 LOOM := RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \

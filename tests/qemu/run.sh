@@ -57,14 +57,17 @@ for program in qemu-system-x86_64 busybox cpio ldd; do
 done
 [ -s "$KERNEL" ] || die "$KERNEL is missing: scripts/install-packages.sh qemu"
 
-# The program that `cargo test ARGUMENTS` would run.
+# program_of -p CRATE ARGUMENTS: the program that `cargo test` would run. Alone, a crate would have its libraries compiled with fewer
+# features than beside all others, once more: hence all crates are compiled, and that program is taken.
 program_of() {
-    cargo test --locked --no-run --quiet --message-format=json "$@" |
+    cargo test --locked --no-run --quiet --message-format=json --workspace "${@:3}" |
         python3 -c '
-import json, sys
+import json, pathlib, sys
+folder = sys.argv[1].removeprefix("gleaner-")
 built = [json.loads(line) for line in sys.stdin]
 print(*(message["executable"] for message in built
-        if message["reason"] == "compiler-artifact" and message["executable"] and message["profile"]["test"]))'
+        if message["reason"] == "compiler-artifact" and message["executable"] and message["profile"]["test"]
+        and pathlib.Path(message["manifest_path"]).parent.name == folder))' "$2"
 }
 
 # add PROGRAM PLACE: puts a program into the image, and the libraries that it needs where it looks for them.
