@@ -17,6 +17,10 @@ DESTDIR ?=
 # One place, whatever the environment says: the tests look for programs there.
 export CARGO_TARGET_DIR := $(CURDIR)/target
 
+# What Python compiles is kept, whatever the environment says: the lab's libraries take seconds of each start otherwise.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/target/python
+
 # What `make install` takes: scripts/release.sh has a build of its own.
 BUILD := target/release
 # What wants a newer compiler than the rest. No program or library has it but the command with its feature `wasm`.
