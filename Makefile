@@ -277,6 +277,8 @@ test-rust: build
 # All cases of the tests that run a part of theirs there.
 test-rust-long: build
 	GLEANER_LONG=1 $(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner --test heap --test random
+	GLEANER_LONG=1 $(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner-wasm --test random
+	GLEANER_LONG=1 $(CARGO) test $(CARGO_FLAGS) --no-fail-fast -p gleaner-plans --test differential
 	$(CARGO) test $(CARGO_FLAGS) -p gleaner-bench --test accesses -- --ignored of_what_is_shipped
 
 # As if the crates were published: each is compiled from its package. And what is said of those that they need: licences, versions, where they come from.
