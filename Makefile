@@ -68,15 +68,16 @@ demo: packages-demo
 	$(GLEANER) compare -- $(DEMO_PROGRAM) || [ $$? = 3 ]
 
 # Each step by the way it reports, and how it runs beside others (see scripts/steps.py): first what fails early, then what
-# takes long.
+# takes long, whatever of it is waiting, so that nothing long is left when the others have ended. `check-lab` installs the lab, which
+# two of them want.
 TEST_STEPS := \
 	check-format:status check-scripts:status check-layers:tally check-crates:tally check-rooms:tally check-papers:tally check-results:tally check-system-calls:tally \
-	check-lints:status compile-tests:status:first build:status:first check-pages:tally check-symbols:tally \
-	test-rust:cargo test-conformance-gleaner:tally \
-	test-generations:tally test-stress:tally test-lab:pytest test-loom:cargo \
-	test-clients-default:tally test-qemu:tally test-singlestep:tally test-bdwgc:tally \
-	test-capi:total test-mutants-short:tally check-lab:status check-docs:status test-debian:tally test-package:tally \
-	test-limits:tally test-threads:tally test-commands:tally test-alone:cargo:alone
+	check-lints:status compile-tests:status:first build:status:first check-lab:status:first check-pages:tally check-symbols:tally \
+	test-rust:cargo test-lab:pytest test-generations:tally test-commands:tally \
+	test-loom:cargo test-stress:tally test-capi:total test-mutants-short:tally \
+	test-conformance-gleaner:tally test-singlestep:tally test-qemu:tally test-clients-default:tally \
+	test-bdwgc:tally check-docs:status test-debian:tally test-package:tally \
+	test-limits:tally test-threads:tally test-alone:cargo:alone
 
 # What tests build is as it is installed, but for gleaner-bench, which takes minutes to compile as it is measured: it is the one
 # that its own tests run.
