@@ -1,5 +1,6 @@
 /* Snapshots of the heap: what is written where, when, and that it is true. */
 #include "harness.h"
+#include "snapshot_file.h"
 
 #include <dirent.h>
 #include <gc/gc_mark.h>
@@ -49,71 +50,6 @@ static char *path_of(const char *name)
     static char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", directory, name);
     return path;
-}
-
-/* A snapshot as it was read. */
-static char *text;
-static size_t text_length;
-
-static void read_snapshot(const char *name)
-{
-    FILE *file = fopen(path_of(name), "r");
-    struct stat status;
-
-    REQUIRE(file != NULL);
-    CHECK_EQ(fstat(fileno(file), &status), 0);
-    free(text);
-    text_length = (size_t)status.st_size;
-    text = malloc(text_length + 1);
-    CHECK_EQ(fread(text, 1, text_length, file), text_length);
-    text[text_length] = '\0';
-    fclose(file);
-}
-
-/* The line that begins with `start`, or NULL. */
-static const char *line(const char *start)
-{
-    size_t length = strlen(start);
-    const char *at = text;
-
-    while (at != NULL && *at != '\0') {
-        if (strncmp(at, start, length) == 0)
-            return at;
-        at = strchr(at, '\n');
-        if (at != NULL)
-            at++;
-    }
-    return NULL;
-}
-
-/* Whether the line of the object at `base` has that target. */
-static int refers(const void *base, const void *target)
-{
-    char start[64], wanted[64];
-    const char *found, *end;
-
-    snprintf(start, sizeof start, "o %lx ", (unsigned long)base);
-    snprintf(wanted, sizeof wanted, " %lx", (unsigned long)target);
-    found = line(start);
-    if (found == NULL)
-        return 0;
-    end = strchr(found, '\n');
-    found = strstr(found + strlen(start), wanted);
-    return found != NULL && found < end;
-}
-
-static int has_object(const void *base)
-{
-    char start[64];
-    snprintf(start, sizeof start, "o %lx ", (unsigned long)base);
-    return line(start) != NULL;
-}
-
-static int has_word(const void *slot, const void *base, size_t offset)
-{
-    char start[96];
-    snprintf(start, sizeof start, "w %lx %lx %zu\n", (unsigned long)slot, (unsigned long)base, offset);
-    return line(start) != NULL;
 }
 
 static int files(void)
@@ -239,7 +175,7 @@ static void check_contents(const char *name)
 {
     char target[64];
 
-    read_snapshot(name);
+    read_snapshot(path_of(name));
     CHECK(strncmp(text, "gleaner-heap 1\nprocess ", 23) == 0);
     CHECK(line("when collection ") != NULL && line("heap ") != NULL);
     CHECK(line("kind 0 pointer-free\n") != NULL && line("kind 1 normal\n") != NULL);
@@ -331,7 +267,7 @@ static void the_peak_is_what_stays(void)
 {
     prepare();
     in_child(with_path("peak", ""), grow_and_shrink);
-    read_snapshot("peak");
+    read_snapshot(path_of("peak"));
     CHECK(said_objects() >= 80000); /* within a quarter */
     CHECK(files() == 1);
     tidy();
@@ -353,9 +289,9 @@ static void each_collection_has_a_number(void)
 {
     prepare();
     in_child(with_path("%n.heap", ",snapshot-at=collection"), collect_thrice);
-    read_snapshot("1.heap");
+    read_snapshot(path_of("1.heap"));
     CHECK(said_objects() > 0);
-    read_snapshot("3.heap");
+    read_snapshot(path_of("3.heap"));
     CHECK(said_objects() > 0);
     tidy();
 }
@@ -375,7 +311,7 @@ static void a_signal_calls_for_one(void)
 {
     prepare();
     in_child(with_path("signal", ",snapshot-at=signal"), wait_for_signal);
-    read_snapshot("signal");
+    read_snapshot(path_of("signal"));
     CHECK(strstr(text, "SIGUSR2\n") != NULL);
     CHECK(has_object(shared->kept));
     tidy();
@@ -415,7 +351,7 @@ static void what_was_freed_is_not_shown(void)
 {
     prepare();
     in_child(with_path("freed", ",snapshot-at=exit"), free_much);
-    read_snapshot("freed");
+    read_snapshot(path_of("freed"));
     CHECK(has_object(shared->kept));
     CHECK(!has_object(shared->head));
     CHECK(!refers(shared->kept, shared->head));
@@ -444,7 +380,7 @@ static void a_signal_calls_for_one_of_everything(void)
     prepare();
     /* Under stress, here of so many allocations that none comes, marks are kept whatever that costs. */
     in_child(with_path("signal", ",snapshot-at=signal,generations=sticky,stress=1000000000"), drop_what_is_old);
-    read_snapshot("signal");
+    read_snapshot(path_of("signal"));
     CHECK(has_object(shared->kept));
     for (int i = 0; i < 100; i++)
         there += has_object(shared->old[i]);
@@ -463,7 +399,7 @@ static void a_signal_is_obeyed_at_the_end_at_the_latest(void)
 {
     prepare();
     in_child(with_path("late", ",snapshot-at=signal"), end_after_a_signal);
-    read_snapshot("late");
+    read_snapshot(path_of("late"));
     CHECK(has_object(shared->kept));
     tidy();
 }
@@ -531,7 +467,7 @@ static void other_threads_have_their_stacks(void)
 {
     prepare();
     in_child(with_path("%n", ",snapshot-at=collection"), collect_beside_a_thread);
-    read_snapshot("1");
+    read_snapshot(path_of("1"));
     CHECK(strncmp(root_of(shared->kept), "root stack ", 11) == 0);
     tidy();
 }
@@ -560,7 +496,7 @@ static void coroutines_that_wait_have_their_memory(void)
     static const char expected[] = " memory that may be a stack\n";
     prepare();
     in_child(with_path("%n", ",snapshot-at=collection"), collect_beside_a_coroutine);
-    read_snapshot("2");
+    read_snapshot(path_of("2"));
     CHECK(strncmp(strchr(root_of(shared->kept), '\n') + 1 - strlen(expected), expected, strlen(expected)) == 0);
     tidy();
 }
@@ -616,7 +552,7 @@ static void what_the_collector_keeps_has_roots(void)
 {
     prepare();
     in_child(with_path("%n", ",snapshot-at=collection"), keep_in_the_collector);
-    read_snapshot("1");
+    read_snapshot(path_of("1"));
     if (!under_stress()) {
         CHECK(is_kept_by("root results of threads\n", shared->result) || strstr(text, "root stack") != NULL);
         CHECK(is_kept_by("root finalizers\n", shared->data));
@@ -638,7 +574,7 @@ static void only_what_counts_as_a_pointer_is_shown(void)
 {
     prepare();
     in_child(with_path("inside", ",snapshot-at=exit"), point_inside);
-    read_snapshot("inside");
+    read_snapshot(path_of("inside"));
     CHECK(has_word(&root, shared->inner, 0));
     CHECK(!has_word(&inner, shared->inner, 24));
     tidy();
@@ -664,7 +600,7 @@ static void a_little_more_is_no_new_peak(void)
         in_child(with_path("%n.heap", ""), grow_slowly);
         /* A few on the way to the first 100,000, a quarter apart, and no 29 more. */
         CHECK_LE(files(), 29);
-        read_snapshot("1.heap");
+        read_snapshot(path_of("1.heap"));
         in_child(with_path("%p.heap", ""), collect_thrice);
         CHECK(said_objects() > 0);
     }
@@ -698,10 +634,10 @@ static void a_child_does_not_replace_what_its_parent_wrote(void)
 
     prepare();
     in_child(with_path("own", ",snapshot-at=collection"), fork_and_collect);
-    read_snapshot("own");
+    read_snapshot(path_of("own"));
     CHECK(has_object(shared->kept));
     snprintf(name, sizeof name, "own.%d", (int)shared->child);
-    read_snapshot(name);
+    read_snapshot(path_of(name));
     CHECK(has_object(shared->of_child));
     tidy();
 }
@@ -716,7 +652,7 @@ static void a_link_stays_one(void)
     CHECK_EQ(symlink(target, path_of("link")), 0);
     in_child(with_path("link", ",snapshot-at=exit"), keep_going);
     CHECK(lstat(path_of("link"), &status) == 0 && S_ISLNK(status.st_mode));
-    read_snapshot("target");
+    read_snapshot(path_of("target"));
     CHECK(said_objects() > 0);
     tidy();
 }
@@ -748,7 +684,7 @@ static void one_that_cannot_be_written_leaves_nothing_and_is_told(void)
     prepare();
     if (!under_stress()) {
         in_child(with_path("%n.heap", ",snapshot-at=collection"), write_too_much);
-        read_snapshot("1.heap");
+        read_snapshot(path_of("1.heap"));
         CHECK(said_objects() > 1000);
         CHECK_EQ(files(), 1);
         file = open(path_of(".said"), O_RDONLY);
