@@ -24,6 +24,7 @@
 //! - Pins of objects that died are forgotten in the collection that finds them dead: before another object lies there.
 
 pub mod errors;
+mod sorted;
 mod stayed;
 pub mod table;
 mod words;

@@ -13,16 +13,11 @@ use gleaner_base::sync::{RawLock, UnsafeCell};
 use gleaner_mem::Address;
 
 use super::errors::{PinError, WordRange, WordRangeError};
-
-/// A pinned object, and how many pins it has.
-struct Pinned {
-    object: Address,
-    pins: usize,
-}
+use super::sorted::Sorted;
 
 #[derive(Default)]
 pub(super) struct Table {
-    pinned: Vec<Pinned>,
+    pinned: Sorted,
     pub(super) ranges: Vec<WordRange>,
     /// Words of all ranges.
     words: usize,
@@ -51,14 +46,9 @@ fn reserve(list: &mut Vec<Address>, length: usize) -> Option<()> {
 }
 
 impl Table {
-    fn place(&self, object: Address) -> Result<usize, usize> {
-        self.pinned.binary_search_by_key(&object, |pin| pin.object)
-    }
-
     /// Room for one pin or so many words more, in all lists that are made in a stopped world.
     fn make_room(&mut self, pins: usize, words: usize) -> Option<()> {
         let words = self.words.checked_add(words)?;
-        self.pinned.try_reserve(pins).ok()?;
         reserve(&mut self.candidates, words)?;
         reserve(&mut self.referents, words)?;
         reserve(&mut self.kept, words.checked_add(self.pinned.len() + pins)?)
@@ -69,8 +59,7 @@ impl Table {
         self.referents.sort_unstable();
         self.referents.dedup();
         self.kept.clear();
-        let pinned = self.pinned.iter().map(|pin| pin.object);
-        let all = pinned.chain(self.referents.iter().copied());
+        let all = self.pinned.iter().chain(self.referents.iter().copied());
         self.kept.extend(all.filter(|&object| may_move(object)));
         self.kept.sort_unstable();
         self.kept.dedup();
@@ -113,29 +102,16 @@ impl Pins {
 
     /// A mutator inside the gate: an object that may move has one pin more.
     pub(super) fn pin(&self, object: Address) -> Result<(), PinError> {
-        self.with(|table| match table.place(object) {
-            Ok(place) => {
-                table.pinned[place].pins += 1;
-                Ok(())
-            }
-            Err(place) => {
-                table.make_room(1, 0).ok_or(PinError::Memory)?;
-                table.pinned.insert(place, Pinned { object, pins: 1 });
-                Ok(())
-            }
+        self.with(|table| {
+            let room = table.make_room(1, 0);
+            room.and_then(|()| table.pinned.pin(object))
+                .ok_or(PinError::Memory)
         })
     }
 
     /// A mutator inside the gate: the object has one pin less.
     pub(super) fn unpin(&self, object: Address) -> Result<(), PinError> {
-        self.with(|table| {
-            let place = table.place(object).map_err(|_| PinError::NotPinned)?;
-            table.pinned[place].pins -= 1;
-            if table.pinned[place].pins == 0 {
-                table.pinned.remove(place);
-            }
-            Ok(())
-        })
+        self.with(|table| table.pinned.unpin(object).ok_or(PinError::NotPinned))
     }
 
     /// A mutator inside the gate: the words of a range are conservative roots from now on.
@@ -214,9 +190,7 @@ impl Pins {
         world: &mut WorldStopped<'_>,
         lives: impl Fn(Address) -> bool,
     ) {
-        self.change(world, |table| {
-            table.pinned.retain(|pin| lives(pin.object));
-        });
+        self.change(world, |table| table.pinned.retain(lives));
     }
 }
 
