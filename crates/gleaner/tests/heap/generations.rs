@@ -4,13 +4,17 @@
 use crate::finalized::{finalize, next_finalized};
 use crate::random::Rng;
 use crate::setups::checked_under;
-use gleaner::{Generations, Heap, OldPolicy, References, Scope, Structure, Totals};
+use gleaner::{Generations, Heap, NurseryPolicy, OldPolicy, References, Scope, Structure, Totals};
 
 const LIVE: usize = 20_000;
 
+/// How the old space is collected, and where new objects lie.
+type Spaces = (OldPolicy, NurseryPolicy);
+
 /// Replaces objects at random so that each lives long, then makes such as die at once. Totals after each part.
-fn run(generations: Generations, references: References, old: OldPolicy) -> [Totals; 2] {
+fn run(generations: Generations, references: References, (old, nursery): Spaces) -> [Totals; 2] {
     let heap = checked_under((references, old), 3 << 20)
+        .nursery(nursery)
         .generations(generations)
         .build()
         .unwrap();
@@ -64,6 +68,7 @@ fn what_lives_is_the_same_whatever_is_collected() {
             OldPolicy::MarkSweep,
             OldPolicy::MarkRegion,
         ] {
+            let old = (old, NurseryPolicy::Copying);
             let [_, never] = run(Generations::Never, references, old);
             assert_eq!(never.scavenges, 0, "{old:?} {references:?}");
             let [_, always] = run(Generations::Always, references, old);
@@ -74,18 +79,24 @@ fn what_lives_is_the_same_whatever_is_collected() {
 
 #[test]
 fn scavenges_are_left_out_while_most_survives_and_come_back() {
+    let spaces = [
+        (OldPolicy::MarkCompact, NurseryPolicy::Copying),
+        (OldPolicy::MarkRegion, NurseryPolicy::Copying),
+        (OldPolicy::MarkRegion, NurseryPolicy::InPlace),
+    ];
     for references in [References::Wide, References::Compressed] {
-        let old = OldPolicy::MarkCompact;
-        let [always, _] = run(Generations::Always, references, old);
-        let [before, after] = run(Generations::Auto, references, old);
-        let shows = format!("{always:?} {before:?} {after:?}");
-        // How often, and for how long, depends on what the machine is busy with: times are compared.
-        assert!(before.scavenges < always.scavenges, "{shows}");
-        let (full, scavenges) = (
-            after.full_collections - before.full_collections,
-            after.scavenges - before.scavenges,
-        );
-        assert!(scavenges > 2 * full, "{shows}");
+        for spaces in spaces {
+            let [always, _] = run(Generations::Always, references, spaces);
+            let [before, after] = run(Generations::Auto, references, spaces);
+            let shows = format!("{spaces:?} {always:?} {before:?} {after:?}");
+            // How often, and for how long, depends on what the machine is busy with: times are compared.
+            assert!(before.scavenges < always.scavenges, "{shows}");
+            let (full, scavenges) = (
+                after.full_collections - before.full_collections,
+                after.scavenges - before.scavenges,
+            );
+            assert!(scavenges > 2 * full, "{shows}");
+        }
     }
 }
 

@@ -261,7 +261,8 @@ impl<F: SlotFormat> Scavenge<F> {
             Some(_) if keeps => self.leave_young(state, world),
             Some(why) => _ = MarkCompact.collect(self, state, world, record, why),
         }
-        if extent == Extent::Young && !keeps {
+        // Where everything is slid each time that says nothing of lines.
+        if extent == Extent::Young && !keeps && !self.slides_each_time(state) {
             state.slidings.note(match after_all {
                 _ if at_once => Outcome::AtOnce,
                 Some(_) => Outcome::AfterAll,

@@ -19,7 +19,6 @@ use gleaner_os::clock;
 use super::collect::publish_event;
 use super::mutator::Mutator;
 use super::old;
-use super::state::MUCH_SURVIVES;
 use super::{Scavenge, State};
 use crate::scavenge::stop::collecting;
 use crate::scavenge::stop::poll::StandAside;
@@ -72,8 +71,7 @@ impl<F: SlotFormat> Scavenge<F> {
         state.evacuates = false;
         let is_open = self.config.options.generations != Generations::Never;
         if is_open && !old::policy::<F>(state.old).slides() {
-            state.scavenging = true;
-            state.wants_full = state.wants_full.filter(|&why| why != MUCH_SURVIVES);
+            state.bring_scavenges_back();
         }
     }
 

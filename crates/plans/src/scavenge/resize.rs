@@ -16,8 +16,7 @@ use gleaner_spaces::precise::mark_region::MarkRegion;
 use gleaner_spaces::precise::regions::MOST_REGIONS;
 use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
-use super::old;
-use super::state::{Lately, MUCH_SURVIVES};
+use super::state::Lately;
 use super::walk::Edge;
 use super::{Scavenge, State};
 use crate::scavenge::decide::collection::{self, fading_most, moving_average};
@@ -110,7 +109,7 @@ impl<F: SlotFormat> Scavenge<F> {
     ) -> Option<&'static str> {
         let config = &self.config;
         let open = config.options.generations == Generations::Auto && config.options.stress == 0;
-        if !open || !old::policy::<F>(state.old).slides() {
+        if !open || !self.can_slide_each_time(state) {
             return None;
         }
         if self.pins.keeps() {
@@ -151,8 +150,8 @@ impl<F: SlotFormat> Scavenge<F> {
     /// While objects keep their places full collections do not slide, and cost more than they promise: the young generation
     /// is collected by itself. Why, if that changes.
     fn scavenge_around_kept(&self, state: &mut State) -> Option<&'static str> {
-        let changes = !core::mem::replace(&mut state.scavenging, true);
-        state.wants_full = state.wants_full.filter(|&why| why != MUCH_SURVIVES);
+        let changes = !state.scavenging;
+        state.bring_scavenges_back();
         changes.then_some("nothing slides while objects keep their places")
     }
 
@@ -195,7 +194,7 @@ impl<F: SlotFormat> Scavenge<F> {
         Measurements {
             limit: self.limit(),
             scavenging: state.scavenging,
-            slides: old::policy::<F>(state.old).slides() && !self.pins.keeps(),
+            slides: self.slides_each_time(state) && !self.pins.keeps(),
             nursery_used: self.nursery.used(),
             kept: self.kept_in_eden(collection),
             allocated_lately: lately.allocated,

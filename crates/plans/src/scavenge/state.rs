@@ -20,6 +20,7 @@ use super::sizes::Sizes;
 use super::trace::Engine;
 use super::zeroing::{Contention, Zeroed};
 use super::{locality, waiting};
+use crate::scavenge::decide::alone;
 use crate::scavenge::decide::generations;
 use crate::scavenge::decide::nursery;
 use crate::scavenge::decide::sliding;
@@ -186,6 +187,8 @@ pub struct State {
     pub(super) cpu_ns: u64,
     /// What is known of the heap's growth where new objects lie in the old space.
     pub(super) growth: Growth,
+    /// What is known there of collections of what is new.
+    pub(super) alone: alone::Memory,
     /// What zeroing came to until the last collection, in ticks.
     pub(super) zeroed: Zeroed,
     /// What mutators zeroed since then that are gone.
@@ -211,6 +214,12 @@ pub struct State {
 }
 
 impl State {
+    /// The young generation is collected by itself again, if it was not since that did not pay.
+    pub(super) fn bring_scavenges_back(&mut self) {
+        self.scavenging = true;
+        self.wants_full = self.wants_full.filter(|&why| why != MUCH_SURVIVES);
+    }
+
     /// Nothing was collected yet.
     pub(super) fn new(
         config: &Config,
@@ -240,6 +249,7 @@ impl State {
             nursery: nursery::Memory::NEW,
             cpu_ns: 0,
             growth: Growth::NEW,
+            alone: alone::Memory::NEW,
             zeroed: Zeroed::default(),
             zeroed_by_others: Zeroed::default(),
             zeroing_trials: Trials::default(),

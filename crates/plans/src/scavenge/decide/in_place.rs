@@ -31,8 +31,10 @@ pub struct Measurements {
     pub least_young: usize,
     /// Whether that changes as the program needs.
     pub adapts: bool,
-    /// Whether new objects are collected by themselves.
+    /// Whether new objects are collected by themselves at all.
     pub scavenging: bool,
+    /// Whether that pays, as [`alone`](super::alone) says.
+    pub alone: bool,
     /// How many collections of new objects in a row gave little back, this one left out.
     pub poor: u32,
     /// What lived of the new objects that the last collection of them found, in thousandths.
@@ -107,14 +109,20 @@ pub fn copies(found: &New) -> usize {
 /// Decides when the next collection comes, and whether it is of everything.
 pub fn decide(found: &Measurements) -> Decision {
     let young = wanted(found);
-    let target = target(found, young);
+    // What is left below the limit is of no use to collections of new objects that do not come.
+    let target = target(found, if found.alone { young } else { 0 });
     let kept = found.filled.saturating_sub(found.filled_before);
     let given_back = found.allocated.saturating_sub(kept);
     let is_poor = !found.was_full && given_back < found.allocated / LITTLE;
     let poor = if is_poor { found.poor + 1 } else { 0 };
     let grown = found.filled.saturating_sub(found.filled_at_full);
     let much = (found.filled_at_full / 2).max(2 * young);
-    let (full, reason) = if found.was_full {
+    let (full, reason) = if !found.alone {
+        (
+            true,
+            "collections of new objects cost more than those of everything",
+        )
+    } else if found.was_full {
         (false, "everything was collected")
     } else if found.filled > target {
         (
@@ -132,7 +140,10 @@ pub fn decide(found: &Measurements) -> Decision {
         full,
         reason,
         young,
-        most: most(found, young),
+        most: match found.alone {
+            true => most(found, young),
+            false => until_full(found),
+        },
         target,
         poor,
     }
@@ -147,6 +158,13 @@ fn most(found: &Measurements, young: usize) -> usize {
     let left = found.left.saturating_sub(found.workers * BLOCK_BYTES) as u128;
     let share = (1000 * 1000 + found.survival * EXPECTED) as u128;
     young.min((left * (1000 * 1000) / share) as usize)
+}
+
+/// How many bytes new objects may take until everything is collected, if they are not collected by themselves.
+pub fn until_full(found: &Measurements) -> usize {
+    found
+        .left
+        .min(target(found, 0).saturating_sub(found.filled))
 }
 
 /// How much is to be allocated between two collections: more where they take much of the time, and slowly less where they
@@ -205,6 +223,7 @@ mod tests {
             least_young: 8 * MB,
             adapts: true,
             scavenging: true,
+            alone: true,
             poor: 0,
             survival: 1000,
             workers: 2,
@@ -226,6 +245,27 @@ mod tests {
         assert!(!decision.full && decision.poor == 0);
         assert_eq!((decision.young, decision.most), (64 * MB, 64 * MB));
         assert_eq!(decision.target, 400 * MB);
+    }
+
+    /// No copies will need room then, and nothing is left below the limit for collections that do not come.
+    #[test]
+    fn where_new_objects_are_not_collected_alone_they_take_all_the_room_until_everything_is() {
+        let left_out = |change: fn(&mut Measurements)| {
+            of(|found| {
+                (found.alone, found.survival) = (false, 100);
+                change(found);
+            })
+        };
+        let decision = left_out(|_| ());
+        assert!(decision.full && decision.reason.contains("cost more"));
+        assert_eq!((decision.young, decision.most), (64 * MB, 198 * MB));
+        let decision = left_out(|found| (found.was_full, found.left) = (true, 150 * MB));
+        assert!(decision.full && decision.most == 150 * MB);
+        let full = |found: &mut Measurements| {
+            (found.was_full, found.filled, found.left) = (true, 600 * MB, 400 * MB);
+        };
+        assert_eq!(left_out(full).target, 1000 * MB);
+        assert_eq!(left_out(full).most, 400 * MB);
     }
 
     #[test]

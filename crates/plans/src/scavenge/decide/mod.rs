@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alone;
 pub mod collection;
 pub mod evacuation;
 pub mod external;

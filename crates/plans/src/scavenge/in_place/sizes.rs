@@ -2,6 +2,7 @@
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Phase;
+use gleaner_base::options::Generations;
 use gleaner_base::sync::Ordering;
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::mark_region::MarkRegion;
@@ -10,6 +11,7 @@ use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 
 use super::state::{Growth, InPlace};
 use crate::scavenge::config::LARGE_BYTES;
+use crate::scavenge::decide::alone;
 use crate::scavenge::decide::in_place::{self, Measurements};
 use crate::scavenge::decide::sliding;
 use crate::scavenge::resize::Collection;
@@ -63,6 +65,37 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
+    /// Whether new objects are collected by themselves until the next collection, where that is open.
+    fn pays_alone(
+        &self,
+        memory: &mut alone::Memory,
+        found: &Measurements,
+        collection: &Collection,
+    ) -> bool {
+        let options = &self.config.options;
+        let is_open = options.generations == Generations::Auto && options.stress == 0;
+        let kept = found.filled.saturating_sub(found.filled_before);
+        let lines_lived = self.lines().and_then(MarkRegion::take_new_lived);
+        if !is_open || !options.resize {
+            return true;
+        }
+        if !collection.for_room {
+            return memory.is_alone();
+        }
+        alone::decide(
+            memory,
+            &alone::Measurements {
+                was_full: found.was_full,
+                took_ns: collection.now_ns - collection.stopped_ns,
+                allocated: found.allocated,
+                given_back: found.allocated.saturating_sub(kept),
+                filled: found.filled,
+                room: in_place::until_full(found),
+                lines_lived,
+            },
+        )
+    }
+
     /// Measures, decides, and does it. New objects lie in the old space just since this collection for the reason `place`, if there is one.
     pub(in crate::scavenge) fn decide_in_place(
         &self,
@@ -79,7 +112,7 @@ impl<F: SlotFormat> Scavenge<F> {
         let left = self.left_for_what_is_asked(state, world, state.lately.young);
         let lately = &mut state.lately;
         let filled = self.old_used() - self.old_holes();
-        let decision = in_place::decide(&Measurements {
+        let mut found = Measurements {
             limit,
             was_full: collection.was_full,
             filled,
@@ -91,6 +124,7 @@ impl<F: SlotFormat> Scavenge<F> {
             least_young: self.least_young_at(limit),
             adapts: self.config.options.resize && collection.for_room,
             scavenging: state.scavenging,
+            alone: true,
             poor: state.growth.poor,
             survival: match state.evacuates {
                 true => state.growth.survival,
@@ -100,7 +134,10 @@ impl<F: SlotFormat> Scavenge<F> {
             target: lately.old_target,
             young_share: lately.scavenge_share,
             full_share: lately.full_share,
-        });
+        };
+        found.alone = self.pays_alone(&mut state.alone, &found, collection);
+        let decision = in_place::decide(&found);
+        let lately = &mut state.lately;
         lately.young = decision.young;
         lately.old_target = decision.target;
         state.growth = Growth {

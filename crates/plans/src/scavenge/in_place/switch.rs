@@ -11,7 +11,7 @@
 
 use gleaner_base::contexts::WorldStopped;
 use gleaner_base::events::Phase;
-use gleaner_base::options::NurseryPolicy;
+use gleaner_base::options::{Generations, NurseryPolicy};
 use gleaner_mem::slot::SlotFormat;
 use gleaner_os::clock;
 use gleaner_spaces::precise::mark_region::MarkRegion;
@@ -40,7 +40,13 @@ impl<F: SlotFormat> Scavenge<F> {
             return None;
         }
         match decision.in_place {
-            true => self.begin_in_place(world, pieces, lines),
+            true => {
+                self.begin_in_place(world, pieces, lines);
+                // What scavenges cost says nothing of new objects in place.
+                if self.config.options.generations == Generations::Auto {
+                    state.bring_scavenges_back();
+                }
+            }
             false => pieces.set_used(world, false),
         }
         state.elsewhere.change_places(&mut state.lately);

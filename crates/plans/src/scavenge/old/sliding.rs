@@ -2,7 +2,7 @@
 //! ([`sliding`](crate::scavenge::decide::sliding)): what that is decided on.
 
 use gleaner_base::contexts::WorldStopped;
-use gleaner_base::options::OldPolicy;
+use gleaner_base::options::{Generations, OldPolicy};
 use gleaner_mem::slot::SlotFormat;
 use gleaner_spaces::precise::mark_region::MarkRegion;
 
@@ -17,10 +17,24 @@ impl<F: SlotFormat> Scavenge<F> {
         state.evacuates && !self.pins.keeps()
     }
 
-    /// Whether a collection of everything for lack of room slides at once, since others had to after all.
+    /// Whether a collection of everything for lack of room slides at once: since others had to after all, or since scavenges
+    /// do not pay.
     pub(in crate::scavenge) fn slides_at_once(&self, state: &State) -> bool {
         let by_lines = state.old == OldPolicy::MarkRegion && self.may_slide(state);
-        by_lines && state.slidings.slides_at_once()
+        by_lines && (state.slidings.slides_at_once() || self.slides_each_time(state))
+    }
+
+    /// Whether everything may be slid together in each collection, if scavenges do not pay: the young generation can take all
+    /// that nothing lives in then, which promotions into free blocks would need a part of.
+    pub(in crate::scavenge) fn can_slide_each_time(&self, state: &State) -> bool {
+        let by_lines = state.old == OldPolicy::MarkRegion && state.evacuates;
+        by_lines || super::policy::<F>(state.old).slides()
+    }
+
+    /// Whether collections of everything slide now.
+    pub(in crate::scavenge) fn slides_each_time(&self, state: &State) -> bool {
+        let by_itself = self.config.options.generations == Generations::Auto && !state.scavenging;
+        super::policy::<F>(state.old).slides() || by_itself && self.can_slide_each_time(state)
     }
 
     /// Whether everything is to be slid together, behind a collection of everything that left what lives in its place and

@@ -172,6 +172,27 @@ impl MarkRegion {
         }
     }
 
+    /// Before everything is marked: of the first `blocks` blocks, those in which nothing is old stay in state `New` until they are
+    /// swept, and no others.
+    pub(super) fn keep_new(&self, blocks: usize) {
+        for number in 0..blocks {
+            let (low, high) = (self.blocks.start(number), self.blocks.start(number + 1));
+            if self.blocks.get(number) == State::New && self.lines.have_older(low, high) {
+                self.blocks.set(number, State::Other);
+            }
+        }
+        self.new_swept.0.store(0, Ordering::Relaxed);
+        self.new_swept.1.store(0, Ordering::Relaxed);
+    }
+
+    /// Of blocks in which nothing was old when everything was marked, the share that something lives in since then, in thousandths;
+    /// `None` if there were none, or that was taken before.
+    pub fn take_new_lived(&self) -> Option<usize> {
+        let swept = self.new_swept.0.swap(0, Ordering::Relaxed);
+        let free = self.new_swept.1.swap(0, Ordering::Relaxed);
+        ((swept - free) * 1000).checked_div(swept)
+    }
+
     /// Before new objects are marked: what is swept next is not counted yet.
     pub fn begin_marking_new(&self, _: &mut WorldStopped<'_>) {
         self.swept_free.store(0, Ordering::Relaxed);
@@ -313,6 +334,40 @@ mod tests {
         assert_eq!(hole, Some((start, BLOCK_BYTES - 5 * LINE_BYTES)));
         assert_eq!(holes.take_fresh(&space.region), Some((BASE, BLOCK_BYTES)));
         assert!(!lines.are_new(second, second.add(512)));
+    }
+
+    /// A sweep of everything tells how much of the blocks is in use in which nothing was old before, and of no others.
+    #[test]
+    fn a_sweep_of_everything_tells_how_much_of_what_is_new_lives() {
+        let (lines, space) = space();
+        let block = |number: usize| BASE.add(number * BLOCK_BYTES);
+        for number in 0..2 {
+            let (start, _) = lines.take_new(&space.region, BLOCKS * BLOCK_BYTES).unwrap();
+            lines.hand_out(start, BLOCK_BYTES);
+            lines.mark_new(block(number), 2 * LINE_BYTES);
+        }
+        sweep(&lines, &space);
+        assert_eq!(lines.take_new_lived(), None, "only what is new was swept");
+        // New objects lie in a block with old ones, and in two without.
+        let mut rest = (Address::NULL, Address::NULL);
+        let holes = NewHoles(&lines);
+        let (start, bytes) = space
+            .take_hole(&holes, &mut rest, (8, true), false)
+            .unwrap();
+        lines.hand_out(start, bytes);
+        for _ in 2..BLOCKS {
+            let (start, _) = lines.take_new(&space.region, BLOCKS * BLOCK_BYTES).unwrap();
+            lines.hand_out(start, BLOCK_BYTES);
+        }
+        lines.begin_marking(&mut stopped(), &space.region);
+        lines.mark(start, bytes);
+        let half = BLOCK_BYTES / 2 - LINE_BYTES;
+        lines.mark(block(2), half);
+        (0..lines.strips(&space.region)).for_each(|strip| lines.sweep(&space.region, strip));
+        lines.finish_sweeping(&mut stopped(), &space);
+        // A half of one block with the line behind it, and nothing of the other.
+        assert_eq!(lines.take_new_lived(), Some(250));
+        assert_eq!(lines.take_new_lived(), None, "it was taken");
     }
 
     /// What scavenges have promoted marks no lines; what is free of other blocks stays so.

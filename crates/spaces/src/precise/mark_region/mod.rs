@@ -49,6 +49,8 @@ pub struct MarkRegion {
     copies: AtomicUsize,
     /// Bytes of the holes that this sweep has found. Written by any worker, and by the leader before.
     swept_free: AtomicUsize,
+    /// Bytes of blocks in which nothing was old that it has swept, and how many of them are free. As above.
+    new_swept: (AtomicUsize, AtomicUsize),
 }
 
 /// How full the blocks of a space are, as far as the last sweep knows.
@@ -73,6 +75,7 @@ impl MarkRegion {
             held: AtomicUsize::new(0),
             copies: AtomicUsize::new(0),
             swept_free: AtomicUsize::new(0),
+            new_swept: Default::default(),
         })
     }
 
@@ -139,6 +142,7 @@ impl MarkRegion {
     /// Before everything is marked: no line of the region is marked, and what is swept next is not counted yet.
     pub fn begin_marking(&self, world: &mut WorldStopped<'_>, region: &BumpRegion) {
         let blocks = region.used().div_ceil(BLOCK_BYTES);
+        self.keep_new(blocks);
         self.lines
             .clear(world, region.start(), self.blocks.start(blocks));
         self.swept_free.store(0, Ordering::Relaxed);
@@ -237,11 +241,22 @@ impl MarkRegion {
     /// Sweeps a strip of blocks after everything was marked. Each strip is swept once, by any worker.
     pub fn sweep(&self, region: &BumpRegion, strip: usize) {
         let all = region.used().div_ceil(BLOCK_BYTES);
-        let mut total = 0;
+        let (mut total, mut new, mut new_free) = (0, 0, 0);
         for number in strip * STRIP_BLOCKS..all.min((strip + 1) * STRIP_BLOCKS) {
-            total += self.sweep_block(region, number);
+            let is_new = self.blocks.get(number) == State::New;
+            let free = self.sweep_block(region, number);
+            total += free;
+            if is_new {
+                new += BLOCK_BYTES;
+                new_free += match self.blocks.get(number) {
+                    State::Vacant => BLOCK_BYTES,
+                    _ => free,
+                };
+            }
         }
         self.swept_free.fetch_add(total, Ordering::Relaxed);
+        self.new_swept.0.fetch_add(new, Ordering::Relaxed);
+        self.new_swept.1.fetch_add(new_free, Ordering::Relaxed);
     }
 
     /// Sets the state of a block whose lines say what is in use there. Bytes of its holes, if it is not free as a

@@ -83,6 +83,7 @@ impl<F: SlotFormat> OldGeneration<F> for MarkRegion {
             if !complete {
                 return Some(NO_HOLES);
             }
+            state.last_full.young_lived += promoted;
             state.last_full.old_lived += promoted;
         }
         let found = heap.measure_blocks(state, lines);
@@ -176,13 +177,15 @@ impl<F: SlotFormat> Scavenge<F> {
     /// Behind marking: buffers for copies are given up, and what lives in the old space is summed up. How many bytes were
     /// evacuated.
     fn finish_copying(&self, state: &mut State) -> usize {
-        let (mut evacuated, mut others) = (0, 0);
+        let (mut evacuated, mut promoted, mut stayed) = (0, 0, 0);
         for local in state.engine.worker_states() {
             local.evacuation = LocalBuffer::default();
             evacuated += core::mem::take(&mut local.evacuated);
-            others += core::mem::take(&mut local.lived) + core::mem::take(&mut local.promoted);
+            promoted += core::mem::take(&mut local.promoted);
+            stayed += core::mem::take(&mut local.lived);
         }
-        state.last_full.old_lived = evacuated + others;
+        state.last_full.young_lived = promoted;
+        state.last_full.old_lived = evacuated + promoted + stayed;
         self.note_old_top();
         evacuated
     }
