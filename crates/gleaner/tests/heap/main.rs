@@ -27,6 +27,7 @@ mod listeners;
 mod locked;
 mod mark_region;
 mod memory;
+mod pieces;
 mod pins;
 mod places;
 #[path = "../../../plans/tests/harness/rng.rs"]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::setups::FORMATS;
 use gleaner::{
-    Array, Builder, Elements, Generations, Heap, Local, OldPolicy, Phase, References, Scope,
-    Structure, Type,
+    Array, Builder, Elements, Generations, Heap, Local, NurseryPolicy, OldPolicy, Phase,
+    References, Scope, Structure, Type,
 };
 
 const MB: usize = 1 << 20;
@@ -340,14 +340,21 @@ fn what_slides_into_vacant_blocks_gives_back_what_it_leaves() {
     }
 }
 
-/// Scavenges leave some blocks free, though what they promote finds no other room: these are for the next evacuation.
+/// Scavenges leave some blocks free, though what they promote finds no other room: these are for the next evacuation. So do
+/// mutators whose new objects lie in place.
 #[test]
-fn an_evacuation_has_the_blocks_that_scavenges_left() {
+fn an_evacuation_has_the_blocks_that_others_left() {
+    an_evacuation_has_blocks(NurseryPolicy::Copying);
+    an_evacuation_has_blocks(NurseryPolicy::InPlace);
+}
+
+fn an_evacuation_has_blocks(nursery: NurseryPolicy) {
     const DENSE: usize = 160_000;
     const THIN: usize = 30_000;
     // One node in 8 KB stays: there is no hole for an array of 9 KB.
     let lives = |number: usize| number < DENSE || number.is_multiple_of(128);
     let heap = builder(References::Wide, 1)
+        .nursery(nursery)
         .tenure(0)
         .verify(true)
         .build()

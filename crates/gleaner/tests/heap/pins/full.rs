@@ -1,8 +1,10 @@
 //! Heaps that are full again and again while objects keep their places: scavenges are given up, and nothing slides.
 
-use gleaner::{Array, Elements, Heap, Local, Scope};
+use std::sync::{Arc, Mutex};
 
-use super::{Kept, MB, NODE, in_place_too};
+use gleaner::{Array, Elements, Heap, Local, Phase, Scope};
+
+use super::{Kept, MB, NODE, fill, in_each_setup, in_place_too};
 use crate::random::Rng;
 
 /// Fills a place of the table with an array of any size, or empties half of the table if the heap is full. Whether it was.
@@ -62,5 +64,41 @@ fn a_heap_that_is_full_again_and_again_keeps_what_is_pinned() {
         2 * MB,
         |heap| heap.ignore_environment(),
         |heap| keep_while_it_is_full(heap, 17),
+    );
+}
+
+/// What found no room while nothing could slide stays young, and a scavenge could not promote it either.
+#[test]
+fn everything_is_collected_behind_a_collection_that_left_something_young() {
+    in_each_setup(
+        2 * MB,
+        |heap| heap.ignore_environment(),
+        |heap| {
+            let reasons = Arc::<Mutex<Vec<&'static str>>>::default();
+            let heard = reasons.clone();
+            heap.add_listener(move |event| {
+                if event.phase == Phase::Mark {
+                    heard.lock().unwrap().push(event.reason);
+                }
+            });
+            let node = heap.structure(NODE).unwrap();
+            heap.attach().unwrap().scope(|scope| {
+                let first = scope.allocate(node).unwrap();
+                scope.pin(first).unwrap();
+                let chain: Local<'_> = scope.null();
+                let mut length = 0;
+                while fill(scope, chain, node, length) {
+                    length += 1;
+                }
+                reasons.lock().unwrap().clear();
+                let nothing = scope.null();
+                scope.assign(chain, nothing);
+                while reasons.lock().unwrap().is_empty() {
+                    scope.nested(|scope| _ = scope.allocate(node).unwrap());
+                }
+                let why = reasons.lock().unwrap()[0];
+                assert_eq!(why, "young objects are left for which there was no room");
+            });
+        },
     );
 }

@@ -206,10 +206,14 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Bytes of the old space that may be in use now, vacant blocks left out: what is beside it may have grown since the last
-    /// collection.
+    /// collection. Blocks that the next evacuation is to have are left as a whole.
     fn most_in_place(&self, lines: &MarkRegion) -> usize {
         let limit = self.old_limit.load(Ordering::Relaxed);
-        let others = self.beside_used() + lines.held() * BLOCK_BYTES;
-        limit.saturating_sub(others).min(self.old.region.bytes())
+        let left = limit.saturating_sub(self.beside_used());
+        let most = match lines.held() {
+            0 => left,
+            held => (left / BLOCK_BYTES).saturating_sub(held) * BLOCK_BYTES,
+        };
+        most.min(self.old.region.bytes())
     }
 }
