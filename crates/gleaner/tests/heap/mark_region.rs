@@ -319,7 +319,9 @@ fn what_slides_into_vacant_blocks_gives_back_what_it_leaves() {
                     count < 250
                 });
                 scope.collect(true);
-                assert!(given_back.load(Ordering::Relaxed) > 10);
+                // Of the old space alone it is 106 segments at most; the nursery has 20.
+                let segments = given_back.load(Ordering::Relaxed);
+                assert!(segments > 108, "{segments}");
                 assert!(heap.used() <= heap.limit() && heap.resident() <= heap.limit());
                 for number in 0..COUNT {
                     scope.nested(|scope| {

@@ -5,7 +5,7 @@
 //! mutators allocate side by side. Which of this weighs more depends on how much survives, how old that grows, how the free
 //! lines lie, and how much room there is; and each is known of the present place alone. So both are compared by what
 //! they come to: the processor time of the process for each byte that is allocated, in windows of a few collections that end with
-//! one of everything, where one comes. The other place is tried for a window where collections take much of the time. It
+//! one of everything, where one comes; where everything is collected each time, two such collections tell as much. The other place is tried for a window where collections take much of the time. It
 //! stays where it saves; where it does not, the place before comes back, and the next trial is put off for twice as long.
 //!
 //! Where a space of its own has no room, new objects lie in the old one at once. They come back as far as there is room again.
@@ -29,6 +29,8 @@ pub struct Measurements {
     pub young: usize,
     /// The least of that which makes sense.
     pub least_young: usize,
+    /// Whether everything is collected each time, since the young generation by itself would cost more.
+    pub left_out: bool,
     /// Whether the place changes whenever it can, to test that: under `stress`.
     pub always: bool,
 }
@@ -46,6 +48,8 @@ pub struct Decision {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Window {
     collections: u32,
+    /// How many of them were of everything.
+    full: u32,
     cpu_ns: u64,
     collecting_ns: u64,
     allocated: u64,
@@ -58,6 +62,8 @@ struct Window {
 pub struct Memory {
     /// Where new objects are to lie, and why.
     decision: Decision,
+    /// Whether everything was collected each time.
+    left_out: bool,
     /// How many collections yet count for nothing: behind a change the first one clears up what was before.
     passed: u32,
     window: Window,
@@ -73,6 +79,8 @@ pub struct Memory {
 const LEAST: u32 = 8;
 /// Or with any behind so many.
 const MOST: u32 = 16;
+/// Or with so many of everything.
+const FULL: u32 = 2;
 /// Another place is tried where collections take as many thousandths of the time.
 const MUCH: u64 = 200;
 /// A trial is over behind so many collections if it costs as many thousandths of what the place before did.
@@ -98,6 +106,7 @@ impl Memory {
             in_place: false,
             reason: STAYS,
         },
+        left_out: false,
         passed: 0,
         window: Window::NONE,
         before: None,
@@ -135,6 +144,7 @@ impl Memory {
 impl Window {
     const NONE: Window = Window {
         collections: 0,
+        full: 0,
         cpu_ns: 0,
         collecting_ns: 0,
         allocated: 0,
@@ -143,6 +153,7 @@ impl Window {
 
     fn add(&mut self, found: &Measurements) {
         self.collections += 1;
+        self.full += u32::from(found.was_full);
         self.cpu_ns += found.cpu_ns;
         self.collecting_ns += found.collecting_ns;
         self.allocated += found.allocated as u64;
@@ -151,7 +162,7 @@ impl Window {
 
     fn is_over(&self) -> bool {
         let least = if self.was_full { LEAST } else { MOST };
-        self.collections >= least
+        self.collections >= least || self.full >= FULL
     }
 
     /// Nanoseconds for each MB that was allocated.
@@ -185,6 +196,10 @@ pub fn decide(memory: &mut Memory, found: &Measurements) -> Decision {
     if memory.passed > 0 {
         memory.passed -= 1;
         return stays(found);
+    }
+    if !found.in_place && found.left_out != memory.left_out {
+        // What was before says nothing of what comes.
+        (memory.left_out, memory.window) = (found.left_out, Window::NONE);
     }
     memory.window.add(found);
     if !memory.window.is_over() && !memory.is_hopeless() {
@@ -263,6 +278,7 @@ mod tests {
             room: 40 * MB,
             young: 16 * MB,
             least_young: MB,
+            left_out: false,
             always: false,
         }
     }
@@ -309,6 +325,29 @@ mod tests {
             "{copied}, {}",
             changes(&places)
         );
+    }
+
+    /// As `xml`: most lives, and the first collection of everything shows it. What was before counts for nothing.
+    #[test]
+    fn where_everything_is_collected_each_time_a_few_collections_tell() {
+        let of = |slid: u64, marked: u64| {
+            let mut memory = Memory::NEW;
+            run(&mut memory, 12, |number, in_place| Measurements {
+                left_out: !in_place && number > 3,
+                ..match number {
+                    ..=3 => found(in_place, number == 3, 30, 90),
+                    _ => found(in_place, true, 30, if in_place { marked } else { slid }),
+                }
+            })
+        };
+        // Two collections show what it costs, one is of the change, and two of the other place.
+        let stays = of(20, 10);
+        assert!(stays[..5].iter().all(|&in_place| !in_place), "{stays:?}");
+        assert!(stays[5..].iter().all(|&in_place| in_place), "{stays:?}");
+        let back = of(20, 30);
+        assert_eq!(back[..5], [false; 5]);
+        assert_eq!(back[5..8], [true; 3]);
+        assert_eq!(back[8..], [false; 4]);
     }
 
     /// As `jbb`: in place costs a little more.

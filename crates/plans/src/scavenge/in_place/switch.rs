@@ -81,6 +81,7 @@ impl<F: SlotFormat> Scavenge<F> {
             room: limit.saturating_sub(self.old_used()),
             young: state.lately.young,
             least_young: self.least_young_at(limit),
+            left_out: !state.scavenging,
             always: self.config.options.stress > 0,
         }
     }

@@ -180,7 +180,7 @@ impl<F: SlotFormat> Trace for Updating<'_, F> {
 struct Sliding<'a, F: SlotFormat> {
     heap: &'a Scavenge<F>,
     segments: Segments<'a>,
-    /// Whether memory that objects of the old space leave goes back at once.
+    /// Whether memory that objects leave goes back at once.
     is_tight: bool,
     /// Segments of which some did. Added to by any worker, read by the leader after the phase.
     given_back: AtomicUsize,
@@ -196,7 +196,7 @@ impl<F: SlotFormat> Trace for Sliding<'_, F> {
             heap.model.moved(header, to);
         };
         let left = |low, high| {
-            if heap.old.region.contains(low) && release(low, high) == Released::All {
+            if release(low, high) == Released::All {
                 self.given_back.fetch_add(1, Ordering::Relaxed);
             }
         };
