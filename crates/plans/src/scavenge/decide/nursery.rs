@@ -5,7 +5,8 @@
 //! mutators allocate side by side. Which of this weighs more depends on how much survives, how old that grows, how the free
 //! lines lie, and how much room there is; and each is known of the present place alone. So both are compared by what
 //! they come to: the processor time of the process for each byte that is allocated, in windows of a few collections that end with
-//! one of everything, where one comes; where everything is collected each time, two such collections tell as much. The other place is tried for a window where collections take much of the time. It
+//! one of everything, where one comes; where everything is collected each time, two such collections tell as much. The other
+//! place is tried for a window where collections take much of the time. It
 //! stays where it saves; where it does not, the place before comes back, and the next trial is put off for twice as long.
 //!
 //! Where a space of its own has no room, new objects lie in the old one at once. They come back as far as there is room again.
