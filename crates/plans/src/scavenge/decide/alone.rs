@@ -68,6 +68,8 @@ impl Memory {
 
 const FIRST_PATIENCE: u32 = 1;
 const LONGEST_PATIENCE: u32 = 1 << 10;
+/// A promise is believed at once if it holds though so many times as much lives.
+const MUCH: usize = 8;
 /// Where nothing tells what lives of new objects, it is tried after so many collections of everything.
 const UNTOLD_PATIENCE: u32 = 8;
 /// Before the first collection of everything, so many of new objects in a row must not pay.
@@ -135,6 +137,8 @@ fn guess(found: &Measurements) -> (u64, usize) {
 fn bring_back(memory: &mut Memory, found: &Measurements) {
     memory.without += 1;
     let (promises, patience) = match found.lines_lived {
+        // Next to nothing lives: even half of that promise is worth a collection.
+        Some(lived) if promises(found, MUCH * lived) => (true, FIRST_PATIENCE),
         Some(lived) => (promises(found, lived), memory.patience),
         None => (true, memory.patience.max(UNTOLD_PATIENCE)),
     };
@@ -304,6 +308,29 @@ mod tests {
             }
         });
         assert_eq!(trials.count(), 6, "after 1, 4, 16, 64 and 256");
+    }
+
+    /// What the program did before, when promises were broken, says nothing of what it does now.
+    #[test]
+    fn where_next_to_nothing_lives_that_is_believed_at_once() {
+        let of = |lines_lived| {
+            let mut memory = Memory {
+                is_alone: false,
+                patience: 1000,
+                ..Memory::NEW
+            };
+            let found = Measurements {
+                was_full: true,
+                took_ns: MS,
+                allocated: MB,
+                given_back: MB,
+                filled: MB,
+                room: MB,
+                lines_lived: Some(lines_lived),
+            };
+            decide(&mut memory, &found)
+        };
+        assert!(of(50) && !of(51));
     }
 
     #[test]
