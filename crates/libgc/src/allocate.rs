@@ -5,7 +5,8 @@
 //!    between any two instructions (I8). All that follows is `allocate_slowly`.
 //! 2. `start`: the first call starts the heap.
 //! 3. `obtain`: it takes the allocator lock, and goes through the following steps again until there is an object or no
-//!    memory. It gives the lock back to collect, to run finalizers and to report that memory is exhausted.
+//!    memory. It gives the lock back to collect, to run finalizers and to report that memory is exhausted. If a helper marks
+//!    beside the program and nothing is due, it goes to step 5 at once, and the helper goes on.
 //! 4. `due_before`, once for each allocation: a step of a cycle that is under way, and whether a collection is due
 //!    whatever there is (the end of that cycle, the begin of one that is to end in time, `stress`).
 //! 5. `try_allocate`: cells for the thread's list (`MarkSweep::refill`) or a large object (`allocate_large`). Where
@@ -131,33 +132,72 @@ pub fn allocate_slowly(wanted: Wanted) -> *mut c_void {
     let Some(size) = wanted.size() else {
         return out_of_memory(wanted.bytes);
     };
-    obtain(started, wanted.bytes, size, |heap| {
-        try_allocate(heap, &wanted, size)
-    })
+    let is_small = size <= LARGEST_SMALL && wanted.alignment <= 16;
+    let request = Request {
+        bytes: wanted.bytes,
+        size,
+        cells_of: is_small.then_some(wanted.kind),
+    };
+    obtain(started, &request, |heap| try_allocate(heap, &wanted, size))
 }
 
-/// What `attempt` finds for a request of `bytes` bytes, for which the heap needs `size`: collects, grows, and runs
-/// finalizers as need be.
+/// What is asked of the heap.
+struct Request {
+    /// Bytes that the client asked for.
+    bytes: usize,
+    /// Bytes that the heap needs for it.
+    size: usize,
+    /// The kind, where it is small objects.
+    cells_of: Option<usize>,
+}
+
+/// Whether nothing is to be done for a request but to get cells for a list of the calling thread's, which a turn of the helper that
+/// marks beside the program does not mind.
+#[inline]
+fn lets_turn_go_on(heap: &Heap, request: &Request, inner: bool) -> bool {
+    let is_plain = |kind: usize| {
+        let described = heap.space.kinds.get(kind);
+        described.is_some_and(|kind| {
+            kind.thread_lists() == ThreadLists::Plain && kind.disclaim.is_none()
+        })
+    };
+    heap.lets_turn_go_on()
+        && !inner
+        && collect::is_enabled()
+        && !Mutator::current().is_null()
+        && request.cells_of.is_some_and(is_plain)
+}
+
+/// What `attempt` finds for a request: collects, grows, and runs finalizers as need be.
 fn obtain(
     started: Started,
-    bytes: usize,
-    size: usize,
+    request: &Request,
     mut attempt: impl FnMut(&mut Heap) -> Result<Address, Shortage>,
 ) -> *mut c_void {
+    let Request { bytes, size, .. } = *request;
     let (mut attempts, mut first) = (0, true);
     loop {
         let inner = is_locked();
         check_regions(started);
-        let mut heap = started.lock();
+        let mut heap = started.lock_beside_turn();
         let turns = heap.turns;
-        let due = take(&mut first)
-            .then(|| due_before(&mut heap, inner))
-            .flatten();
+        let due = match take(&mut first) {
+            true if lets_turn_go_on(&heap, request, inner) => None,
+            true => {
+                heap.end_turn_beside();
+                due_before(&mut heap, inner)
+            }
+            false => {
+                heap.end_turn_beside();
+                None
+            }
+        };
         let result = match due {
             Some(due) => Err(due),
-            None => {
-                attempt(&mut heap).map_err(|shortage| remedy(&mut heap, shortage, attempts, inner))
-            }
+            None => attempt(&mut heap).map_err(|shortage| {
+                heap.end_turn_beside();
+                remedy(&mut heap, shortage, attempts, inner)
+            }),
         };
         if let Err(Remedy::OutOfMemory(reason)) = &result {
             heap.record_exhaustion(size, reason);
@@ -568,7 +608,12 @@ pub extern "C-unwind" fn GC_malloc_many(bytes: usize) -> *mut c_void {
 fn allocate_many(bytes: usize, kind: usize) -> *mut c_void {
     let started = start();
     if bytes <= LARGEST_SMALL && thread_lists(kind) == ThreadLists::Plain {
-        return obtain(started, bytes, bytes, |heap| many_cells(heap, kind, bytes));
+        let request = Request {
+            bytes,
+            size: bytes,
+            cells_of: Some(kind),
+        };
+        return obtain(started, &request, |heap| many_cells(heap, kind, bytes));
     }
     let object = allocate_slowly(Wanted::new(bytes, kind));
     if !object.is_null() {

@@ -228,7 +228,7 @@ fn print_summary(heap: HeapView, advice: &str) {
     if totals.helped_turns > 0 {
         let _ = writeln!(
             text,
-            "  marked beside  {:>12.1} MiB in {} turns of a helper, {:.6} s, {} lost the processor",
+            "  marked beside  {:>12} MiB in {} turns of a helper, {} s, {} lost the processor",
             mebibytes(totals.helped_bytes),
             totals.helped_turns,
             seconds(totals.helped_ns),

@@ -28,6 +28,7 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_plans::mark_sweep::stop::protocol::World;
 use gleaner_plans::mark_sweep::view::HeapView;
+use gleaner_spaces::mark_sweep::beside::BesideProgram;
 use gleaner_spaces::mark_sweep::block::BlockTable;
 use gleaner_spaces::mark_sweep::scan::MarkContext;
 use gleaner_work::Crew;
@@ -59,6 +60,8 @@ static COLLECTING: AtomicBool = AtomicBool::new(false);
 
 /// What readers without the lock need; set once at the start, before `PROGRESS` says so.
 static CONTEXT: AtomicPtr<MarkContext> = AtomicPtr::new(core::ptr::null_mut());
+/// What the helper's turns share with the heap; set with `CONTEXT`.
+static BESIDE: AtomicPtr<BesideProgram> = AtomicPtr::new(core::ptr::null_mut());
 /// The record of the process's first thread.
 pub static MAIN_THREAD: AtomicPtr<Mutator> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -96,13 +99,21 @@ impl Started {
     #[inline]
     pub fn lock(self) -> Locked {
         take_lock();
+        locked()
+    }
+
+    /// The same, but a turn goes on in which the helper marks beside the program. Until `end_turn_beside` of the heap, the caller may
+    /// do nothing but get cells for a list of the calling thread's.
+    #[inline]
+    pub fn lock_beside_turn(self) -> Locked {
+        take_lock();
         Locked(heap_pointer())
     }
 
     /// Takes the allocator lock if no thread has it, the calling one included, or one that marks in the background gives it back
     /// at once.
     pub fn try_lock(self) -> Option<Locked> {
-        LOCK.try_lock().then(|| Locked(heap_pointer()))
+        LOCK.try_lock().then(locked)
     }
 
     /// Takes the allocator lock if no thread has it or waits for it, to give it back with [`Locked::unlock_yielding`] as soon as
@@ -203,6 +214,7 @@ impl Locked {
     /// The heap has started: from now on other threads find it.
     pub fn publish(mut self) {
         CONTEXT.store(&raw mut *self.context, Ordering::Relaxed);
+        BESIDE.store(&raw mut *self.beside, Ordering::Relaxed);
         // Release: partner of the Acquire in `is_ready`.
         PROGRESS.store(READY, Ordering::Release);
     }
@@ -236,6 +248,24 @@ fn heap_pointer() -> NonNull<Heap> {
     })
 }
 
+/// The heap for the holder of the lock, and nothing of it for anybody else: a turn of the helper's ends first.
+#[inline]
+fn locked() -> Locked {
+    let mut locked = Locked(heap_pointer());
+    if has_turn() {
+        locked.end_turn_beside();
+    }
+    locked
+}
+
+/// Whether a helper may be in a turn beside the program. Under the lock. In an inner section none is, and the heap may be in use.
+#[inline]
+fn has_turn() -> bool {
+    let beside = BESIDE.load(Ordering::Relaxed);
+    // SAFETY: set at the start, and stays where it is.
+    !beside.is_null() && unsafe { (*beside).has_begun() }
+}
+
 #[inline]
 fn take_lock() {
     LOCK.lock(|| {
@@ -248,7 +278,7 @@ fn take_lock() {
 /// Runs `body` under the lock, on the heap if it has started: does not start it.
 pub fn guarded<R>(body: impl FnOnce(Option<&mut Heap>) -> R) -> R {
     take_lock();
-    let mut heap = started().map(|_| Locked(heap_pointer()));
+    let mut heap = started().map(|_| locked());
     let result = body(heap.as_deref_mut());
     LOCK.unlock();
     result

@@ -21,6 +21,7 @@ mod counter;
 mod gate;
 mod held_lock;
 mod raw_lock;
+mod turns;
 
 #[cfg(loom)]
 #[path = "model.rs"]
@@ -47,6 +48,7 @@ pub use imp::{
 #[cfg(loom)]
 pub use imp::{share_word, store_shared};
 pub use raw_lock::RawLock;
+pub use turns::Turns;
 
 /// Declares a constructor that is `const` in ordinary builds. Loom's atomics register themselves
 /// with the running model, so under loom the same constructor is a plain function.

@@ -76,6 +76,10 @@ fn mark_beside(heap: Started) {
     let mut sleep_ns = SHORTEST_SLEEP_NS;
     while WATCH.enter() {
         let next = turn(heap);
+        if let Some(Next::Mark(turn)) = next {
+            // SAFETY: this thread has begun the turn, and marks in it here alone.
+            unsafe { turn.mark() };
+        }
         WATCH.leave();
         match next {
             Some(next) => {
@@ -93,7 +97,7 @@ fn mark_beside(heap: Started) {
 
 fn follow(next: Next) {
     match next {
-        Next::GoOn => {}
+        Next::GoOn | Next::Mark(_) => {}
         Next::ComeBack(nanoseconds) => WATCH.sleep(nanoseconds),
         Next::Rest => WATCH.rest(),
     }

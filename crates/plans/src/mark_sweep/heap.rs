@@ -17,6 +17,7 @@ use gleaner_os::topology::Topology;
 use gleaner_os::written::Unavailable;
 use gleaner_os::{clock, refusal, signals};
 use gleaner_spaces::mark_sweep::allocate::Shortage;
+use gleaner_spaces::mark_sweep::beside::BesideProgram;
 use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, IGNORE_OFF_PAGE};
 use gleaner_spaces::mark_sweep::layout::{Layout, ReserveError};
 use gleaner_spaces::mark_sweep::mark::MarkEngine;
@@ -189,6 +190,8 @@ pub struct Heap {
     pub pacing: Pacing,
     /// What a helper marks of it beside the program.
     pub(crate) helped: Helped,
+    /// What the helper's turns without the allocator lock share with the heap; boxed so that it stays in place.
+    pub beside: Box<BesideProgram>,
     /// Why marks cannot be kept although the options want that.
     pub unwatched: Option<Unavailable>,
     /// Why pages are not watched that were, or could be; empty while they are, and where `unwatched` says why.
@@ -309,6 +312,7 @@ impl Heap {
             cycle: Cycle::new(),
             pacing: Pacing::new(),
             helped: Helped::new(),
+            beside: Box::new(BesideProgram::new()),
             unwatched,
             unwatched_since: generations::before_the_watch(options),
         };

@@ -49,6 +49,7 @@ impl MarkSweep {
         while !self.stage.is_born_marked()
             && let Some(index) = self.dequeue(kind, class)
         {
+            self.unwatch_ahead(index);
             let list = if self.block(index).has_flag(SWEPT) {
                 self.swept_list(index)
             } else {
@@ -560,9 +561,9 @@ impl MarkSweep {
         self.written.is_none() && self.large.retreat(&mut self.layout)
     }
 
+    /// Describes a free block, which is one of small objects when its cells have been formatted.
     fn describe_small(&mut self, index: BlockIndex, kind: usize, class: usize) {
         let bytes = usize::from(CELL_BYTES[class]);
-        let objects = BLOCK_BYTES / bytes;
         let descriptor = self
             .kinds
             .get(kind)
@@ -572,13 +573,10 @@ impl MarkSweep {
         block.bytes = bytes;
         block.inverse = inverse_of(bytes);
         block.next = NO_BLOCK;
-        block.objects = objects as u16;
         block.kind = kind as u8;
         block.class = class as u8;
         block.age = 0;
         block.flags.store(FRESH, Ordering::Relaxed);
-        block.state = State::Small;
-        self.fill_marks(index, objects, WHITE);
     }
 
     fn describe_large(

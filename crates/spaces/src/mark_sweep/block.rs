@@ -17,9 +17,11 @@
 //! - Descriptors of blocks that were never used read as zero, which is `Unused`. Those of the large part are there as far
 //!   as `described` says: so a large reservation needs no large table.
 //!
-//! Descriptors change under the allocator lock only; markers read them while the world is stopped.
+//! Descriptors change under the allocator lock only. Markers read them while the world is stopped, or the lock is theirs. A helper
+//! that marks beside the program without it, and the program's calls, may read one that is just written: of a free block that
+//! becomes one of small objects. So what says that it is one is published last, behind its cells.
 
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use gleaner_mem::Address;
 
@@ -133,6 +135,45 @@ impl Block {
     #[inline]
     pub fn has_flag(&self, flag: u8) -> bool {
         self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+}
+
+impl Block {
+    /// Makes a block one of `objects` small objects. The rest of the descriptor, the marks and the cells are as they are to be.
+    #[inline]
+    pub(crate) fn publish_small(&mut self, objects: u16) {
+        // SAFETY: both are fields of the block, of the size of the atomics; whoever reads them meanwhile does so as here.
+        let (count, state) = unsafe {
+            (
+                AtomicU16::from_ptr(&raw mut self.objects),
+                AtomicU8::from_ptr((&raw mut self.state).cast()),
+            )
+        };
+        // Release: partner of the Acquire in `objects_of` and `is_small`.
+        count.store(objects, Ordering::Release);
+        state.store(State::Small as u8, Ordering::Release);
+    }
+
+    /// How many objects a block has, and thereby what the fields say that were written before that.
+    ///
+    /// # Safety
+    /// The descriptor must be readable.
+    #[inline(always)]
+    unsafe fn objects_of(block: *mut Block) -> usize {
+        // SAFETY: a field of a readable descriptor, of the size of the atomic. Acquire: partner of `publish_small`.
+        let objects = unsafe { AtomicU16::from_ptr(&raw mut (*block).objects) };
+        usize::from(objects.load(Ordering::Acquire))
+    }
+
+    /// Whether a block has small objects, and thereby how many, and the rest as [`Block::objects_of`] says.
+    ///
+    /// # Safety
+    /// The descriptor must be readable.
+    #[inline(always)]
+    unsafe fn is_small(block: *mut Block) -> bool {
+        // SAFETY: a field of a readable descriptor, of the size of the atomic. Acquire: partner of `publish_small`.
+        let state = unsafe { AtomicU8::from_ptr((&raw mut (*block).state).cast()) };
+        state.load(Ordering::Acquire) == State::Small as u8
     }
 }
 
@@ -270,18 +311,19 @@ impl BlockTable {
             return self.resolve_large(word);
         }
         let block = self.block(index);
-        // SAFETY: the descriptor table covers the small part; unused entries read as zero. The lock holder alone
-        // changes descriptors, and nobody does so in a stopped world.
-        let descriptor = unsafe { &*block };
-        if descriptor.state != State::Small {
+        // SAFETY: the descriptor table covers the small part; unused entries read as zero.
+        if !unsafe { Block::is_small(block) } {
             return None;
         }
+        // SAFETY: what a block of small objects says of them was written before it was one, and stays.
+        let (inverse, objects, bytes) =
+            unsafe { ((*block).inverse, (*block).objects, (*block).bytes) };
         let inside = offset & (BLOCK_BYTES - 1);
-        let object = (inside * descriptor.inverse as usize) >> INVERSE_SHIFT;
-        if object >= usize::from(descriptor.objects) {
+        let object = (inside * inverse as usize) >> INVERSE_SHIFT;
+        if object >= usize::from(objects) {
             return None;
         }
-        let start = object * descriptor.bytes;
+        let start = object * bytes;
         Some(Resolved {
             base: Address::new(word - inside + start),
             displacement: inside - start,
@@ -302,13 +344,12 @@ impl BlockTable {
         }
         // SAFETY: the table covers the small part, in which the word is.
         let block = unsafe { self.blocks.add(index) };
-        // SAFETY: unused entries read as zero. The lock holder alone changes descriptors, and nobody does so in a
-        // stopped world.
-        let descriptor = unsafe { &*block };
-        let product = (offset & (BLOCK_BYTES - 1)) * descriptor.inverse as usize;
+        // SAFETY: unused entries read as zero. What there is besides objects was written before there were any, and counts only then.
+        let (objects, inverse) = unsafe { (Block::objects_of(block), (*block).inverse) };
+        let product = (offset & (BLOCK_BYTES - 1)) * inverse as usize;
         let object = product >> INVERSE_SHIFT;
         // What is left of the product is less than the reciprocal only at the first byte of a cell.
-        if object < usize::from(descriptor.objects) && (product as u32) < descriptor.inverse {
+        if object < objects && (product as u32) < inverse {
             // SAFETY: `object` is below the number of cells, at most MARKS_PER_BLOCK.
             let mark = unsafe { self.marks.add(index * MARKS_PER_BLOCK + object) };
             Some((block, mark))

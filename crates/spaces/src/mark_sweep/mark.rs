@@ -11,8 +11,8 @@
 //!   thread between phases; there is one reference to it at a time. Others see a marker's outbox only.
 //! - Every dropped grey object is marked and its block flagged, so a re-scan finds it.
 //!
-//! The *collecting thread* is the one that holds the allocator lock: it collects, makes a step, or is the helper that marks
-//! beside the program. Runs on it and the helpers of the crew; nothing here allocates (I1).
+//! The *collecting thread* is the one that holds the allocator lock: it collects, or makes a step. Or it is the helper that marks
+//! beside the program, in a turn ([`super::beside`]). Runs on it and the helpers of the crew; nothing here allocates (I1).
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -236,7 +236,7 @@ impl MarkEngine {
     pub fn drain(&self, crew: &Crew, workers: usize, space: &MarkSweep, context: &MarkContext) {
         let workers = workers.clamp(1, self.ready);
         loop {
-            self.run(crew, workers, space, Until::NOTHING_IS_GREY);
+            self.run(crew, workers, space, Until::NOTHING_IS_GREY, true);
             // SAFETY: the phase is over, and this is the collecting thread.
             if self.take_inbox(unsafe { &mut self.own(0).scanner }) {
                 continue;
@@ -267,8 +267,9 @@ impl MarkEngine {
             if until.is_over() {
                 return false;
             }
-            self.run(crew, workers, space, until);
-            if self.gather(space) {
+            let calls_procs = !context.mode.leaves_procs();
+            self.run(crew, workers, space, until, calls_procs);
+            if self.gather(space) || calls_procs && self.inbox.seems_filled() {
                 continue;
             }
             // Relaxed: `run` has ended, which orders the workers' stores.
@@ -278,6 +279,12 @@ impl MarkEngine {
             }
             self.look_again();
         }
+    }
+
+    /// Whether entries wait for a phase that calls mark procedures, as they do where [`MarkEngine::mark_until`] has marked everything
+    /// else in the mode that leaves them.
+    pub fn has_left_procs(&self) -> bool {
+        self.inbox.seems_filled()
     }
 
     /// Moves what helpers left on their stacks to the leader's, since there may be fewer of them in the next phase; whether
@@ -295,10 +302,7 @@ impl MarkEngine {
         }
         let shared = (0..self.ready).any(|index| !self.outbox(index).is_empty());
         let cursor = self.rescan_cursor.load(Ordering::Relaxed);
-        shared
-            || self.inbox.seems_filled()
-            || cursor < space.large_frontier() as usize
-            || self.lead(|leader| leader.depth() > 0)
+        shared || cursor < space.large_frontier() as usize || self.lead(|leader| leader.depth() > 0)
     }
 
     /// Forgets what is grey. Marks that were made stay.
@@ -325,9 +329,16 @@ impl MarkEngine {
         self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
     }
 
-    fn run(&self, crew: &Crew, workers: usize, space: &MarkSweep, until: Until<'_>) {
+    fn run(
+        &self,
+        crew: &Crew,
+        workers: usize,
+        space: &MarkSweep,
+        until: Until<'_>,
+        calls_procs: bool,
+    ) {
         with_policy!(self.settings, P => {
-            crew.run(workers, &MarkPhase::new::<P>(self, space, until));
+            crew.run(workers, &MarkPhase::new::<P>(self, space, until, calls_procs));
         });
     }
 
@@ -360,10 +371,10 @@ impl MarkEngine {
         };
         for index in 0..self.ready {
             // SAFETY: this is the collecting thread, and no phase is running.
-            let scanner = unsafe { &mut self.own(index).scanner };
-            outcome.scanned += core::mem::take(&mut scanner.scanned);
-            outcome.scanned_bytes += core::mem::take(&mut scanner.scanned_bytes);
-            outcome.passed_over += core::mem::take(&mut scanner.passed_over);
+            let of_worker = unsafe { self.own(index) }.scanner.take_counts();
+            outcome.scanned += of_worker.scanned;
+            outcome.scanned_bytes += of_worker.scanned_bytes;
+            outcome.passed_over += of_worker.passed_over;
         }
         outcome.dropped = context.dropped.swap(0, Ordering::Relaxed);
         outcome

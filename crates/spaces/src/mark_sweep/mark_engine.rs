@@ -101,12 +101,18 @@ impl<'a> Until<'a> {
     /// Whether that has come.
     #[inline]
     pub fn is_over(&self) -> bool {
-        // Relaxed: a hint. The lock for which that thread waits orders what it does then.
-        self.waiting
-            .is_some_and(|waiting| waiting.load(Ordering::Relaxed) > 0)
+        self.is_wanted()
             || self.deadline != 0
                 && (clock::monotonic_ns() >= self.deadline
                     || faults::armed(FaultPoint::MarkTimeOver))
+    }
+
+    /// Whether another thread waits for the markers to leave.
+    #[inline]
+    pub(super) fn is_wanted(&self) -> bool {
+        // Relaxed: a hint. The lock for which that thread waits orders what it does then.
+        self.waiting
+            .is_some_and(|waiting| waiting.load(Ordering::Relaxed) > 0)
     }
 
     /// Whether another thread may be waiting, so that this is to be asked often.

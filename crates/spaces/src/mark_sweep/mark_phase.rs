@@ -27,6 +27,8 @@ const ENTRY_BYTES: usize = 128;
 const ENTRIES_BETWEEN_LOOKS: u32 = 32;
 /// The same where another thread may be waiting meanwhile. Each takes up to a microsecond.
 const ENTRIES_BETWEEN_URGENT_LOOKS: u32 = 8;
+/// Entries from one look at the clock to the next: that may take as long as a few entries.
+const ENTRIES_BETWEEN_TIMES: u32 = 128;
 
 /// One phase of marking under a policy. Only the loop that looks at objects is compiled for each policy: it is called through
 /// a pointer, once for many objects.
@@ -35,6 +37,8 @@ pub(super) struct MarkPhase<'a> {
     space: &'a MarkSweep,
     /// When workers leave what is grey to the next step.
     until: Until<'a>,
+    /// Whether the leader calls mark procedures, and takes what others left for it.
+    calls_procs: bool,
     /// [`MarkPhase::drain_under`] of the policy.
     drain: fn(&MarkPhase, &mut Own, &Worker) -> bool,
 }
@@ -128,11 +132,13 @@ impl<'a> MarkPhase<'a> {
         engine: &'a MarkEngine,
         space: &'a MarkSweep,
         until: Until<'a>,
+        calls_procs: bool,
     ) -> MarkPhase<'a> {
         MarkPhase {
             engine,
             space,
             until,
+            calls_procs,
             drain: |phase, own, worker| phase.drain_under::<P>(own, worker),
         }
     }
@@ -160,7 +166,7 @@ impl<'a> MarkPhase<'a> {
     // Not inline: in the closure that leads here, its loop takes an instruction more for each object.
     #[inline(never)]
     fn drain_under<P: Policy>(&self, own: &mut Own, worker: &Worker) -> bool {
-        let mut until_look = self.between_looks();
+        let (mut until_look, mut until_time) = (self.between_looks(), ENTRIES_BETWEEN_TIMES);
         loop {
             // SAFETY: entries describe objects of the heap or root ranges; the world is stopped.
             until_look -= unsafe { own.scanner.scan_small::<P>(until_look) };
@@ -183,7 +189,13 @@ impl<'a> MarkPhase<'a> {
                 if worker.anyone_waiting() && own.scanner.depth() > 0 {
                     self.share(own, worker);
                 }
-                if self.is_over() {
+                until_time = until_time.saturating_sub(until_look);
+                if until_time == 0 {
+                    until_time = ENTRIES_BETWEEN_TIMES;
+                    if self.is_over() {
+                        return true;
+                    }
+                } else if self.until.is_wanted() {
                     return true;
                 }
             }
@@ -263,7 +275,7 @@ impl<'a> MarkPhase<'a> {
             return true;
         }
         self.post_for_leader(own, worker);
-        if worker.is_leader() && self.engine.take_inbox(&mut own.scanner) {
+        if self.takes_inbox(worker) && self.engine.take_inbox(&mut own.scanner) {
             return true;
         }
         self.steal(own, worker) || self.rescan_some(own, worker)
@@ -289,10 +301,14 @@ impl<'a> MarkPhase<'a> {
 
     fn work_seems_available(&self, worker: &Worker) -> bool {
         // Hints: missing one costs parallelism, never work.
-        let inbox = worker.is_leader() && self.engine.inbox.seems_filled();
+        let inbox = self.takes_inbox(worker) && self.engine.inbox.seems_filled();
         inbox
             || (0..self.engine.ready)
                 .any(|index| index != worker.index() && !self.engine.outbox(index).is_empty())
+    }
+
+    fn takes_inbox(&self, worker: &Worker) -> bool {
+        worker.is_leader() && self.calls_procs
     }
 
     /// Puts an entry aside whose mark procedure only the collecting thread may call.
@@ -486,7 +502,8 @@ mod tests {
 
     impl Phase for Alone<'_> {
         fn work(&self, worker: &Worker<'_>) {
-            let phase = MarkPhase::new::<Plain>(self.engine, self.space, Until::NOTHING_IS_GREY);
+            let phase =
+                MarkPhase::new::<Plain>(self.engine, self.space, Until::NOTHING_IS_GREY, true);
             // SAFETY: the leader runs alone, and has no other reference.
             let own = unsafe { self.engine.own(0) };
             assert!(own.scanner.push(self.range));

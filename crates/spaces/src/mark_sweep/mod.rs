@@ -31,6 +31,7 @@ pub mod account;
 mod ahead;
 pub mod allocate;
 mod batches;
+pub mod beside;
 pub mod block;
 pub mod cache;
 mod described;

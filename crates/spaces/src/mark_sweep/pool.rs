@@ -189,8 +189,11 @@ impl FreePool {
     pub fn put(&mut self, layout: &Layout, index: BlockIndex, backing: Backing) {
         // SAFETY: the block lies below the frontier and the lock is held.
         let block = unsafe { &mut *layout.table.block(index) };
-        block.state = State::Free;
-        block.objects = 0;
+        // One that is free already may be looked at meanwhile.
+        if block.state != State::Free {
+            block.state = State::Free;
+            block.objects = 0;
+        }
         block.next = NO_BLOCK;
         block.class = backing as u8;
         let list = match backing {

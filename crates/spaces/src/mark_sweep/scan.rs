@@ -7,9 +7,11 @@
 //!
 //! Greying is a relaxed check and a plain store of the mark byte; two markers may both push an object, which costs
 //! time but is harmless (I4). Markers run in the stopped world, or beside the program while the collecting thread holds the
-//! allocator lock. Either way no block changes and no memory goes away that an entry describes: that is what contracts here mean
-//! by a stopped world. Words may change meanwhile, so they are read as atomics, and what is written is found by the next stop.
+//! allocator lock, or in a turn of a helper ([`super::beside`]). Either way no memory goes away that an entry describes, and no
+//! block changes that has objects: that is what contracts here mean by a stopped world. Words may change meanwhile, so they are
+//! read as atomics, and what is written is found by the next stop.
 
+use core::mem::take;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
@@ -20,6 +22,7 @@ use super::edge_queue::EdgeQueue;
 pub use super::entry::{Entry, FROM_HEAP, FROM_STACK};
 use super::entry::{PROC_ENTRIES, read_halves};
 use super::lines::LineFilter;
+use super::mark_engine::MarkOutcome;
 use super::object_descriptors::ObjectDescriptors;
 use super::prefetch::{Plain, Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
@@ -79,6 +82,8 @@ pub enum MarkMode {
     /// words of objects and the types to which their first words lead. What a client's mark procedure would lead to is looked
     /// at in the next stop.
     Beside,
+    /// The same in a turn of a helper, in a program whose steps call the client's mark procedures: what needs one waits for a step.
+    BesideSteps,
 }
 
 impl MarkMode {
@@ -91,7 +96,13 @@ impl MarkMode {
     /// Whether it runs.
     #[inline(always)]
     pub fn world_runs(self) -> bool {
-        self == MarkMode::Beside
+        matches!(self, MarkMode::Beside | MarkMode::BesideSteps)
+    }
+
+    /// Whether what needs a mark procedure of the client's waits for another phase.
+    #[inline(always)]
+    pub fn leaves_procs(self) -> bool {
+        self == MarkMode::BesideSteps
     }
 }
 
@@ -263,6 +274,16 @@ impl Scanner {
     pub(super) fn context(&self) -> &MarkContext {
         // SAFETY: set up by the collector before any worker runs; the context outlives the collection.
         unsafe { &*self.context }
+    }
+
+    /// What was scanned since this was asked last.
+    pub(super) fn take_counts(&mut self) -> MarkOutcome {
+        MarkOutcome {
+            scanned: take(&mut self.scanned),
+            scanned_bytes: take(&mut self.scanned_bytes),
+            passed_over: take(&mut self.passed_over),
+            ..MarkOutcome::default()
+        }
     }
 
     /// Entries on the stack.
@@ -531,7 +552,11 @@ impl Scanner {
         }
         if self.context().is_client_proc(descriptor) {
             self.context().scan_again(start);
-            if self.context().mode.world_runs() {
+            let mode = self.context().mode;
+            if mode.leaves_procs() {
+                return Scanned::NeedsLeader;
+            }
+            if mode.world_runs() {
                 self.passed_over += 1;
                 return Scanned::Done;
             }

@@ -47,6 +47,9 @@ use crate::mark_sweep::block::{
 };
 use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
 
+/// Blocks whose watch ends at once when the first is swept: what is not written before the next question is scanned for nothing.
+const UNWATCHED_AT_ONCE: BlockIndex = 16;
+
 /// Neighbouring blocks that became free: who writes to them is of no interest any more. One request ends the watch of
 /// them all. Otherwise each page would take a fault when it is handed out again.
 #[derive(Default)]
@@ -614,6 +617,25 @@ impl MarkSweep {
                 age(&of.written, place) < age(&of_block.handed_out, to).max(cell)
             }
             _ => true,
+        }
+    }
+
+    /// Ends the watch of a block that is about to be swept for its cells, and of neighbours that will be next: they are about to be
+    /// written, and each page would take a fault. All of them count as written at the next question.
+    pub(super) fn unwatch_ahead(&self, first: BlockIndex) {
+        let mut end = first;
+        while end - first < UNWATCHED_AT_ONCE && self.block(end).has_flag(WATCHED) {
+            self.block(end).clear_flag(WATCHED);
+            end += 1;
+            if self.block(end - 1).next != end {
+                break;
+            }
+        }
+        if let Some(written) = &self.written
+            && first < end
+        {
+            let (low, high) = (self.start(first).word(), self.start(end).word());
+            written.watch.release(low, high);
         }
     }
 

@@ -82,7 +82,8 @@ const _: () = assert!(MARKS_PER_BLOCK.is_multiple_of(GROUP));
 /// Which of the [`GROUP`] marks from `from` are `sought`, one bit for each.
 ///
 /// # Safety
-/// That many marks must be readable from `from`, which must be 16-aligned, and nobody may change them meanwhile.
+/// That many marks must be readable from `from`, which must be 16-aligned. Nobody may change those that are `sought`, or make others
+/// so, meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn cells_marked(marks: *const AtomicU8, from: usize, sought: u8) -> u64 {
     // SAFETY: the marks are readable and unchanged, and `from` is 16-aligned, as asked.
@@ -131,7 +132,8 @@ impl MarkSweep {
         };
         let mut list = ListBuilder::new(self.second_word());
         // SAFETY: a block has marks for as many cells as the smallest class has, whole groups of them; the lock is held,
-        // so no other thread changes them.
+        // so no other thread changes them. But for a helper that marks beside the program in a cycle, in which blocks that wait are
+        // settled: it changes none that is free, and makes none so.
         let dead_from = |group| unsafe { cells_marked(marks, group, sought) };
         let mut append = |at: usize, cells: usize| {
             let first = start.add(at * bytes);
@@ -180,21 +182,20 @@ impl MarkSweep {
         }
     }
 
-    /// Prepares a block that holds nothing as cells of one kind and class.
+    /// Prepares a block that holds nothing, and is described, as cells of one kind and class.
     pub(crate) fn format_cells(&mut self, index: BlockIndex, clean: bool) -> CellList {
-        let (bytes, objects, kind) = {
+        let (bytes, kind) = {
             let block = self.block(index);
-            (
-                block.bytes,
-                usize::from(block.objects),
-                usize::from(block.kind),
-            )
+            (block.bytes, usize::from(block.kind))
         };
+        let objects = BLOCK_BYTES / bytes;
         let kind = *self.kinds.get(kind).expect("blocks hold defined kinds");
         let start = self.start(index);
-        if kind.marks_free_cells() {
-            self.fill_marks(index, objects, FREE);
-        }
+        let mark = match kind.marks_free_cells() {
+            true => FREE,
+            false => WHITE,
+        };
+        self.fill_marks(index, objects, mark);
         let mut list = ListBuilder::new(self.second_word());
         // SAFETY: the block was just taken from the pool.
         unsafe {
@@ -205,6 +206,7 @@ impl MarkSweep {
             }
             list.append(start, objects, bytes);
         }
+        self.block(index).publish_small(objects as u16);
         CellList {
             head: list.head,
             cells: objects,

@@ -64,11 +64,19 @@ impl Heap {
             if !mark(self) {
                 return false;
             }
-            if self.cycle.ahead == Ahead::Done || !self.asks_ahead() {
+            if self.is_nothing_left_to_ask() {
                 return true;
             }
-            self.cycle.ahead = Ahead::At(0);
         }
+    }
+
+    /// Everything is marked: whether nothing is to be asked ahead of the last stop. If there is, it is asked from now on.
+    pub(super) fn is_nothing_left_to_ask(&mut self) -> bool {
+        if self.cycle.ahead == Ahead::Done || !self.asks_ahead() {
+            return true;
+        }
+        self.cycle.ahead = Ahead::At(0);
+        false
     }
 
     /// Whether a cycle that has marked everything asks what was written since, and scans that.

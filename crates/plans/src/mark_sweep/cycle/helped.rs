@@ -1,16 +1,21 @@
 //! What a heap does where a helper marks beside the program.
 //!
 //! The helper is a thread of the collector's that the door has, and that is never stopped. It calls
-//! [`Heap::mark_beside_program`] with the allocator lock, again and again. What it does between two stops is one event.
+//! [`Heap::mark_beside_program`] with the allocator lock, again and again. That begins a turn without the lock, in which what is
+//! grey is scanned ([`gleaner_spaces::mark_sweep::beside`]). Where the kernel is to be asked what was written, or addresses are limited,
+//! it is one with the lock. What the helper does between two stops is one event.
+
+use core::ptr::NonNull;
 
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::sync::AtomicU32;
 use gleaner_os::clock;
+use gleaner_spaces::mark_sweep::beside::{Done, Marking, Turn as Begun};
 use gleaner_spaces::mark_sweep::mark::{MarkOutcome, Until};
 use gleaner_spaces::mark_sweep::scan::MarkMode;
 
 use super::state::{Helped, State};
-use crate::mark_sweep::decide::helper::{NO_PROCESSOR, TURN_NS, Turn, trusted_with};
+use crate::mark_sweep::decide::helper::{LOCKED_TURN_NS, NO_PROCESSOR, TURN_NS, Turn, WAITS_NS};
 use crate::mark_sweep::heap::Heap;
 
 /// What the helper is to do after a turn.
@@ -18,6 +23,8 @@ use crate::mark_sweep::heap::Heap;
 pub enum Next {
     /// To come back at once, unless others want the lock.
     GoOn,
+    /// To give the lock back, mark in the turn that has begun, and come back.
+    Mark(Begun),
     /// To come back after this many nanoseconds.
     ComeBack(u64),
     /// To rest until the next cycle begins, or this one is put off.
@@ -25,9 +32,10 @@ pub enum Next {
 }
 
 impl Heap {
-    /// For the helper: marks for a turn in the cycle that is under way, if there is one. The turn ends as soon as another thread
-    /// wants the lock, and has counted itself in `waiting`.
+    /// For the helper: begins a turn in the cycle that is under way, if there is one, or marks for one with the lock. That ends as
+    /// soon as another thread wants the lock, and has counted itself in `waiting`.
     pub fn mark_beside_program(&mut self, waiting: &AtomicU32) -> Next {
+        self.end_turn_beside();
         self.helped.is_there = true;
         if self.cycle.state != State::Marking || self.helped.helper.sits_out() {
             return self.leave_to_steps(Next::Rest);
@@ -43,29 +51,86 @@ impl Heap {
         if let Some(nanoseconds) = self.helped.helper.stays_away(now) {
             return self.leave_to_steps(Next::ComeBack(nanoseconds));
         }
-        self.cycle.progress.trusted = trusted_with(self.cycle.progress.expected);
-        self.take_turn(waiting);
+        self.cycle.progress.helped = true;
+        if self.cycle.progress.waits {
+            return Next::ComeBack(WAITS_NS);
+        }
+        if self.cycle.ahead.is_asking() || self.space.layout.is_in_pieces() {
+            self.take_turn(waiting);
+        } else {
+            return Next::Mark(self.begin_turn());
+        }
         match self.cycle.state {
             State::Marking => Next::GoOn,
             State::None | State::Marked => Next::Rest,
         }
     }
 
+    fn begin_turn(&mut self) -> Begun {
+        self.context.mode = match self.steps_call_procs() {
+            true => MarkMode::BesideSteps,
+            false => MarkMode::Beside,
+        };
+        let marking = Marking {
+            engine: NonNull::from(&self.engine),
+            space: NonNull::from(&self.space),
+            context: NonNull::from(&*self.context),
+            crew: NonNull::from(self.crew),
+        };
+        self.beside.begin_turn(marking, TURN_NS)
+    }
+
+    /// Has a turn end that the helper has begun without the lock, and counts what it did. For who has the lock, before
+    /// anything but cells for a list of a thread's is asked of the heap.
+    #[inline]
+    pub fn end_turn_beside(&mut self) {
+        if self.beside.has_begun() {
+            self.end_begun_turn();
+        }
+    }
+
+    #[cold]
+    fn end_begun_turn(&mut self) {
+        let Done {
+            outcome,
+            is_all,
+            has_left_procs,
+            took_ns,
+            own_ns,
+            cpu_ns,
+        } = self.beside.end_turn();
+        self.context.mode = MarkMode::Whole;
+        self.cycle.progress.scanned += outcome.scanned_bytes;
+        self.cycle.helped += outcome.scanned_bytes;
+        self.totals.dropped_entries += outcome.dropped as u64;
+        self.helped.cpu_ns = cpu_ns.max(self.helped.cpu_ns);
+        self.cycle.progress.waits = is_all && has_left_procs;
+        let is_marking = self.cycle.state == State::Marking;
+        if is_marking && is_all && !has_left_procs && self.is_nothing_left_to_ask() {
+            self.cycle.state = State::Marked;
+        }
+        self.note_turn(&outcome, took_ns, own_ns);
+    }
+
     fn leave_to_steps(&mut self, next: Next) -> Next {
-        self.cycle.progress.trusted = 0;
+        self.cycle.progress.helped = false;
         next
     }
 
     fn take_turn(&mut self, waiting: &AtomicU32) {
         let (began, own) = (clock::monotonic_ns(), clock::thread_cpu_ns());
-        let until = Until::time_or_waiting(began.saturating_add(TURN_NS), waiting);
+        let until = Until::time_or_waiting(began.saturating_add(LOCKED_TURN_NS), waiting);
         let outcome = self.mark_turn(until);
-        let ended = clock::monotonic_ns();
         self.helped.cpu_ns = clock::thread_cpu_ns();
+        let took_ns = clock::monotonic_ns().saturating_sub(began);
+        self.note_turn(&outcome, took_ns, self.helped.cpu_ns.saturating_sub(own));
+    }
+
+    fn note_turn(&mut self, outcome: &MarkOutcome, took_ns: u64, own_ns: u64) {
         let turn = Turn {
-            ended_ns: ended,
-            took_ns: ended.saturating_sub(began),
-            own_ns: self.helped.cpu_ns.saturating_sub(own),
+            ended_ns: clock::monotonic_ns(),
+            took_ns,
+            own_ns,
             scanned: outcome.scanned + outcome.passed_over,
             passed_over: match self.steps_call_procs() {
                 true => outcome.passed_over,
@@ -76,7 +141,7 @@ impl Heap {
         self.count_turn(&turn, outcome.scanned_bytes);
         if let Some(reason) = self.helped.helper.note(&turn) {
             self.helped.marked.reason = reason;
-            self.cycle.progress.trusted = 0;
+            self.cycle.progress.helped = false;
         }
     }
 
@@ -99,6 +164,15 @@ impl Heap {
         self.cycle.helped += outcome.scanned_bytes;
         self.totals.dropped_entries += outcome.dropped as u64;
         outcome
+    }
+
+    /// Whether the program may get cells for the list of a thread while the helper marks in a turn that has begun: nothing else is due.
+    pub fn lets_turn_go_on(&self) -> bool {
+        self.beside.has_begun()
+            && self.options.stress == 0
+            && self.cycle.state == State::Marking
+            && !self.is_cycle_overdue()
+            && !self.is_step_due()
     }
 
     /// Whether a step would call mark procedures: it is a stop where no other thread runs.
@@ -133,7 +207,7 @@ impl Heap {
             self.helped.marked.reason = reason;
         }
         if self.is_helper_expected() {
-            self.cycle.progress.trusted = trusted_with(self.cycle.progress.expected);
+            self.cycle.progress.helped = true;
         }
     }
 
@@ -148,7 +222,8 @@ impl Heap {
 
     /// In a forked child, whose parent has the helper.
     pub(crate) fn forget_helper_after_fork(&mut self) {
+        // Who forks has had its turn end.
         self.helped = Helped::new();
-        self.cycle.progress.trusted = 0;
+        self.cycle.progress.helped = false;
     }
 }

@@ -62,6 +62,13 @@ pub(super) enum Ahead {
     Done,
 }
 
+impl Ahead {
+    /// Whether a piece is to be asked about.
+    pub(super) fn is_asking(self) -> bool {
+        matches!(self, Ahead::At(_))
+    }
+}
+
 /// What a cycle had come to when it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
@@ -81,7 +88,8 @@ impl Cycle {
             progress: Progress {
                 expected: 0,
                 scanned: 0,
-                trusted: 0,
+                helped: false,
+                waits: false,
                 allowance: 0,
                 room: 0,
                 most: 0,

@@ -206,13 +206,17 @@ impl Heap {
         if !self.cycle.is_under_way() {
             return false;
         }
-        let due = self.options.stress != 0
-            || self.is_asking()
-            || cycle::is_step_due(&self.progress(&self.cycle));
-        if due && !self.cycle.can_end() {
+        if self.is_step_due() && !self.cycle.can_end() {
             self.step();
         }
         self.is_cycle_overdue()
+    }
+
+    /// Whether the cycle that is under way needs a step now.
+    pub(super) fn is_step_due(&self) -> bool {
+        self.options.stress != 0
+            || self.is_asking() && !self.cycle.progress.helped
+            || cycle::is_step_due(&self.progress(&self.cycle))
     }
 
     /// Whether the cycle that is under way has to be ended, marked or not.
@@ -234,6 +238,7 @@ impl Heap {
         if self.cycle.state != State::Marking {
             return;
         }
+        self.cycle.progress.waits = false;
         let quantum = self.step_ns();
         let workers = self.cycle.workers;
         let mut record = Record::new(self.collections + 1);

@@ -141,8 +141,10 @@ pub struct Progress {
     pub expected: usize,
     /// Bytes that steps and a helper have scanned.
     pub scanned: usize,
-    /// Bytes that a helper is expected to catch up by ([`super::helper::trusted_with`]).
-    pub trusted: usize,
+    /// Whether a helper marks beside the program, as far as anybody knows.
+    pub helped: bool,
+    /// Whether the helper has left nothing but what mark procedures lead to, which steps call.
+    pub waits: bool,
     /// Bytes that are to be allocated in the meantime.
     pub allowance: usize,
     /// Bytes of all of the cycle: what could be allocated when it began until a collection in a stop would have begun.
@@ -156,19 +158,23 @@ pub struct Progress {
 }
 
 /// Whether a step is due. Where memory is used up, each allocation that takes the lock makes one. A helper that marks beside the
-/// program makes steps needless as long as it does not lag behind by more than it is trusted with.
+/// program makes steps needless, but for what it has to leave to them.
 pub fn is_step_due(p: &Progress) -> bool {
+    if p.helped {
+        return p.waits;
+    }
     if p.in_all >= p.room {
         return true;
     }
-    let done = (p.scanned as f64 + p.trusted as f64) * p.allowance as f64;
+    let done = p.scanned as f64 * p.allowance as f64;
     let due = p.expected as f64 * p.allocated as f64;
     done <= due
 }
 
-/// Whether the cycle has had its chance.
+/// Whether the cycle has had its chance. What a helper has not marked when memory is used up, a stop marks with all workers: the heap
+/// need not grow.
 pub fn is_overdue(p: &Progress) -> bool {
-    p.in_all >= p.most
+    p.in_all >= if p.helped { p.room } else { p.most }
 }
 
 /// Whether the kernel is asked about written pages in pieces, ahead of a stop: where the whole question takes longer than a step.
@@ -420,7 +426,8 @@ mod tests {
             room: 200,
             most: 300,
             scanned,
-            trusted: 0,
+            helped: false,
+            waits: false,
             allocated,
             in_all: allocated,
         };
@@ -431,18 +438,23 @@ mod tests {
         assert!(is_step_due(&progress(1000, 150)));
         assert!(!is_step_due(&progress(4000, 199)) && is_step_due(&progress(5000, 200)));
         assert!(!is_overdue(&progress(0, 299)) && is_overdue(&progress(5000, 300)));
-        // A helper may lag behind.
-        let helped = |scanned, allocated| Progress {
-            trusted: 125,
-            ..progress(scanned, allocated)
+        // A helper makes none due, and the heap does not grow for it.
+        let helped = |allocated| Progress {
+            helped: true,
+            ..progress(0, allocated)
         };
-        assert!(!is_step_due(&helped(0, 6)) && is_step_due(&helped(0, 7)));
-        assert!(!is_step_due(&helped(76, 10)) && is_step_due(&helped(75, 10)));
-        assert!(is_step_due(&helped(5000, 200)));
+        assert!(!is_step_due(&helped(0)) && !is_step_due(&helped(300)));
+        let waits = Progress {
+            waits: true,
+            ..helped(0)
+        };
+        assert!(is_step_due(&waits));
+        assert!(!is_overdue(&helped(199)) && is_overdue(&helped(200)));
         let huge = Progress {
             expected: usize::MAX,
             scanned: usize::MAX,
-            trusted: usize::MAX,
+            helped: false,
+            waits: false,
             allowance: usize::MAX,
             room: usize::MAX,
             most: usize::MAX,

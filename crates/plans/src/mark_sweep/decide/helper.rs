@@ -1,15 +1,19 @@
 //! Whether a helper marks beside the program while marking in steps is under way.
 //!
-//! It holds the allocator lock in turns, each of which ends as soon as a thread of the program's wants the lock. So it keeps the
-//! program waiting for microseconds, as long as it has a processor. Three things keep it away. No processor was idle lately,
+//! It marks in turns, each of which ends as soon as a thread of the program's wants what it has: the heap but for cells for the
+//! threads' lists, or the allocator lock. So it keeps the program waiting for microseconds, as long as it has a processor. Three things keep it away. No processor was idle lately,
 //! as the system counts. Or it lost the processor in a turn: then it stays away for a while, twice as long each time. Or
 //! it left too much to the last stop: mark procedures of the program's run on no thread of the collector's, but may run in steps.
 //! That is known by their number, or at last by a stop that is put off since they, and what they lead to, have not been marked.
 
 use gleaner_base::events::reasons::PROCESSOR_LOST;
 
-/// How long a turn may take. Nanoseconds.
-pub const TURN_NS: u64 = 100_000;
+/// How long a turn may take. What it has done is known when it has ended. Nanoseconds.
+pub const TURN_NS: u64 = 500_000;
+/// How long one may take that needs the allocator lock.
+pub const LOCKED_TURN_NS: u64 = 100_000;
+/// For how long it leaves a program alone whose step it waits for. Nanoseconds.
+pub const WAITS_NS: u64 = 100_000;
 /// A thread that was without the processor for this long in a turn has lost it. Nanoseconds.
 const LOST_NS: u64 = 200_000;
 /// For how long it stays away when it has lost the processor, at first and at the most. Nanoseconds.
@@ -26,8 +30,6 @@ const ENOUGH: usize = 1024;
 /// Cycles from which it stays away when it has left too much, at first and at the most.
 const FEWEST_CYCLES: u32 = 8;
 const MOST_CYCLES: u32 = 128;
-/// Steps are not due as long as the helper lags behind them by this part of what is to be scanned.
-const TRUST: usize = 8;
 
 /// Why a helper stayed away.
 pub const LEFT_TOO_MUCH: &str = "mark procedures are left to steps and stops";
@@ -91,7 +93,7 @@ impl Helper {
             passed_over: 0,
             sits_out: 0,
             sat_out: 0,
-            keeps_pace: false,
+            keeps_pace: true,
         }
     }
 
@@ -102,8 +104,7 @@ impl Helper {
         }
     }
 
-    /// Whether a cycle is planned for it. A thread that wants the lock all the time leaves it little, so what it does not mark
-    /// is left to steps, and cycles would begin early for nothing.
+    /// Whether a cycle is planned for it, until one has shown that it does little: cycles would begin early for nothing.
     pub fn keeps_pace(&self) -> bool {
         self.keeps_pace
     }
@@ -176,11 +177,6 @@ impl Default for Helper {
     fn default() -> Helper {
         Helper::new()
     }
-}
-
-/// Bytes by which a helper that marks may lag behind steps, of `expected` bytes that are to be scanned.
-pub const fn trusted_with(expected: usize) -> usize {
-    expected / TRUST
 }
 
 #[cfg(test)]
@@ -310,16 +306,10 @@ mod tests {
     #[test]
     fn cycles_are_planned_for_one_that_does_half_of_the_marking() {
         let mut helper = Helper::new();
-        assert!(!helper.keeps_pace(), "nothing is known yet");
+        assert!(helper.keeps_pace(), "nothing is known yet");
         for (helped, beside, keeps_pace) in [(50, 100, true), (0, 100, true), (49, 100, false)] {
             helper.note_cycle(helped, beside);
             assert_eq!(helper.keeps_pace(), keeps_pace);
         }
-    }
-
-    #[test]
-    fn it_is_trusted_with_a_part() {
-        assert_eq!(trusted_with(800), 100);
-        assert_eq!(trusted_with(0), 0);
     }
 }
