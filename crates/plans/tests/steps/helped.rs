@@ -9,6 +9,7 @@ use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::cycle::Next;
 use gleaner_plans::mark_sweep::decide::extent::Extent;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
+use gleaner_spaces::mark_sweep::mark::Until;
 
 use crate::{Begun, CALLS, OBJECTS, counted_kind, store};
 
@@ -29,6 +30,11 @@ fn help(begun: &mut Begun) -> u64 {
     loop {
         match begun.bench.heap.mark_beside_program(&waiting) {
             Next::GoOn => {}
+            // SAFETY: this thread has begun the turn, and marks in it once.
+            Next::Mark(turn) => unsafe { turn.mark() },
+            Next::ComeBack(_) if begun.bench.heap.helper_waits() => {
+                begun.bench.heap.step_if_due();
+            }
             // The machine took the processor.
             Next::ComeBack(nanoseconds) => std::thread::sleep(Duration::from_nanos(nanoseconds)),
             Next::Rest => return begun.bench.heap.totals.helped_turns - before,
@@ -63,16 +69,28 @@ fn turns_mark_what_steps_would() {
     assert_eq!(begun.bench.events(Phase::MarkBeside).len(), 1);
 }
 
+/// One with the lock when that is wanted, another when anything is that it has.
 fn a_turn_ends_where_another_thread_waits() {
     let Some(mut begun) = Begun::new(OPTIONS) else {
         return;
     };
     let waiting = AtomicU32::new(1);
     for _ in 0..3 {
-        let next = begun.bench.heap.mark_beside_program(&waiting);
-        assert_ne!(next, Next::Rest);
+        let until = Until::time_or_waiting(u64::MAX, &waiting);
+        assert_eq!(begun.bench.heap.mark_turn(until).scanned, 0);
     }
-    assert_eq!(begun.bench.heap.totals.helped_bytes, 0);
+    let Next::Mark(turn) = begun.bench.heap.mark_beside_program(&waiting) else {
+        panic!("there is much to mark");
+    };
+    std::thread::scope(|scope| {
+        // SAFETY: it is marked in once.
+        scope.spawn(move || unsafe { turn.mark() });
+        begun.bench.heap.end_turn_beside();
+        assert!(!begun.bench.heap.beside.has_begun());
+    });
+    assert_eq!(begun.bench.heap.totals.helped_turns, 1);
+    begun.bench.heap.end_turn_beside();
+    assert_eq!(begun.bench.heap.totals.helped_turns, 1, "nothing has begun");
     help(&mut begun);
     assert!(begun.bench.heap.cycle.can_end());
     begun.end();
@@ -87,8 +105,12 @@ fn what_is_written_between_turns_is_found() {
         };
         let waiting = AtomicU32::new(0);
         for _ in 0..turns {
-            begun.bench.heap.mark_beside_program(&waiting);
+            if let Next::Mark(turn) = begun.bench.heap.mark_beside_program(&waiting) {
+                // SAFETY: this thread has begun the turn, and marks in it once.
+                unsafe { turn.mark() };
+            }
         }
+        begun.bench.heap.end_turn_beside();
         let marked = begun.object(OBJECTS - 1);
         let young = begun.bench.allocate(NORMAL, 64).unwrap();
         store(marked, 5, young.word());
@@ -103,7 +125,7 @@ fn what_is_written_between_turns_is_found() {
     }
 }
 
-/// Not even where no other thread runs, so that a step would call them.
+/// They wait for a step where that calls them, since no other thread runs.
 fn mark_procedures_do_not_run_on_the_helper() {
     let Some(mut begun) = Begun::before(OPTIONS) else {
         return;
@@ -118,19 +140,19 @@ fn mark_procedures_do_not_run_on_the_helper() {
     let capacity = begun.bench.heap.space.capacity + (4 << 20);
     begun.bench.heap.grow_to(capacity, "the test");
     assert_eq!(begun.bench.begin(), Outcome::Begun);
-    let before = CALLS.load(Ordering::Relaxed);
-    assert!(help(&mut begun) > 0);
-    assert_eq!(CALLS.load(Ordering::Relaxed), before);
-    begun.mark();
-    begun.end();
-    assert!(CALLS.load(Ordering::Relaxed) - before >= owners.len());
-    assert!(begun.all_live());
-    // That was too much for the last stop: the helper stays away from the next cycle.
-    begun.bench.heap.space.capacity = capacity;
-    assert_eq!(begun.bench.begin(), Outcome::Begun);
-    assert_eq!(help(&mut begun), 0);
-    assert!(!begun.bench.heap.cycle.can_end());
-    begun.mark();
+    let calls = || CALLS.load(Ordering::Relaxed);
+    let (before, waiting) = (calls(), AtomicU32::new(0));
+    while !begun.bench.heap.helper_waits() {
+        if let Next::Mark(turn) = begun.bench.heap.mark_beside_program(&waiting) {
+            // SAFETY: this thread has begun the turn, and marks in it once.
+            unsafe { turn.mark() };
+        }
+        assert_eq!(calls(), before);
+        assert!(!begun.bench.heap.cycle.can_end());
+    }
+    help(&mut begun);
+    assert!(begun.bench.heap.cycle.can_end());
+    assert!(calls() - before >= owners.len());
     begun.end();
     assert!(begun.all_live());
 }

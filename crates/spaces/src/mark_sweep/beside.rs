@@ -84,6 +84,9 @@ pub struct Marking {
     pub crew: NonNull<Crew>,
 }
 
+// SAFETY: any thread may mark in a turn, once; what it points to is shared as the module says.
+unsafe impl Send for Turn {}
+
 impl BesideProgram {
     /// Nothing was done.
     pub fn new() -> BesideProgram {
@@ -120,7 +123,7 @@ impl Turn {
     /// allocator lock.
     ///
     /// # Safety
-    /// The turn was begun by the calling thread, and is marked in once.
+    /// The turn is marked in once, by one thread.
     pub unsafe fn mark(self) {
         let Marking {
             engine,

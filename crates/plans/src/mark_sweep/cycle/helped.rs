@@ -37,7 +37,7 @@ impl Heap {
     pub fn mark_beside_program(&mut self, waiting: &AtomicU32) -> Next {
         self.end_turn_beside();
         self.helped.is_there = true;
-        if self.cycle.state != State::Marking || self.helped.helper.sits_out() {
+        if self.cycle.state != State::Marking {
             return self.leave_to_steps(Next::Rest);
         }
         let now = clock::monotonic_ns();
@@ -52,7 +52,7 @@ impl Heap {
             return self.leave_to_steps(Next::ComeBack(nanoseconds));
         }
         self.cycle.progress.helped = true;
-        if self.cycle.progress.waits {
+        if self.helper_waits() {
             return Next::ComeBack(WAITS_NS);
         }
         if self.cycle.ahead.is_asking() || self.space.layout.is_in_pieces() {
@@ -67,10 +67,7 @@ impl Heap {
     }
 
     fn begin_turn(&mut self) -> Begun {
-        self.context.mode = match self.steps_call_procs() {
-            true => MarkMode::BesideSteps,
-            false => MarkMode::Beside,
-        };
+        self.context.mode = self.mode_beside();
         let marking = Marking {
             engine: NonNull::from(&self.engine),
             space: NonNull::from(&self.space),
@@ -131,11 +128,6 @@ impl Heap {
             ended_ns: clock::monotonic_ns(),
             took_ns,
             own_ns,
-            scanned: outcome.scanned + outcome.passed_over,
-            passed_over: match self.steps_call_procs() {
-                true => outcome.passed_over,
-                false => 0,
-            },
         };
         self.free_processors.note_beside(turn.own_ns);
         self.count_turn(&turn, outcome.scanned_bytes);
@@ -150,10 +142,13 @@ impl Heap {
         if self.cycle.state != State::Marking {
             return MarkOutcome::default();
         }
+        let mode = self.mode_beside();
         let is_all = self.mark_on(until, |heap| {
-            heap.marking(MarkMode::Beside, |heap| {
+            heap.marking(mode, |heap| {
                 let (engine, space, context) = (&heap.engine, &heap.space, &heap.context);
-                engine.mark_until(until, heap.crew, 1, space, context)
+                let is_all = engine.mark_until(until, heap.crew, 1, space, context);
+                heap.cycle.progress.waits = is_all && engine.has_left_procs();
+                is_all && !heap.cycle.progress.waits
             })
         });
         if is_all {
@@ -166,6 +161,11 @@ impl Heap {
         outcome
     }
 
+    /// Whether the helper has left nothing but what needs mark procedures, and waits for a step.
+    pub fn helper_waits(&self) -> bool {
+        self.cycle.progress.waits
+    }
+
     /// Whether the program may get cells for the list of a thread while the helper marks in a turn that has begun: nothing else is due.
     pub fn lets_turn_go_on(&self) -> bool {
         self.beside.has_begun()
@@ -175,9 +175,13 @@ impl Heap {
             && !self.is_step_due()
     }
 
-    /// Whether a step would call mark procedures: it is a stop where no other thread runs.
-    fn steps_call_procs(&self) -> bool {
-        self.context.has_client_procs() && self.mutators.running() <= 1
+    /// How the helper marks: what needs a mark procedure of the client's waits for a step if that would call it, as one does that is
+    /// a stop where no other thread runs.
+    fn mode_beside(&self) -> MarkMode {
+        match self.context.has_client_procs() && self.mutators.running() <= 1 {
+            true => MarkMode::BesideSteps,
+            false => MarkMode::Beside,
+        }
     }
 
     fn count_turn(&mut self, turn: &Turn, bytes: usize) {
@@ -198,14 +202,8 @@ impl Heap {
         self.helped.is_expected() && self.free_processors.is_any_idle()
     }
 
-    /// Marking goes on beside the program, in a cycle that has just begun if it is `new`: steps are not due before the helper,
-    /// if there is one, has had time to come.
-    pub(super) fn expect_helper(&mut self, new: bool) {
-        if new {
-            self.helped.helper.begin_cycle();
-        } else if let Some(reason) = self.helped.helper.note_put_off() {
-            self.helped.marked.reason = reason;
-        }
+    /// Marking goes on beside the program: steps are not due before the helper, if there is one, has had time to come.
+    pub(super) fn expect_helper(&mut self) {
         if self.is_helper_expected() {
             self.cycle.progress.helped = true;
         }

@@ -108,7 +108,7 @@ impl Heap {
             cpu_ns: self.program_cpu_ns().saturating_sub(before),
             interval: self.interval(memory),
             step_ns: self.step_ns(),
-            helped: self.is_helper_expected() && self.helped.helper.keeps_pace(),
+            helped: self.is_helper_expected(),
         }
     }
 
@@ -143,7 +143,6 @@ impl Heap {
         let taken = ended.taken(self.space.account.handed);
         self.pacing.pacer.note_cycle(&taken);
         let beside = ended.scanned_beside();
-        self.helped.helper.note_cycle(ended.helped, beside);
         self.generations
             .note_cycle(self.extent, taken.allocated, beside);
     }

@@ -239,7 +239,7 @@ impl Helped {
     /// Whether it would mark now if a processor is idle.
     pub(super) fn is_expected(&self) -> bool {
         let stays_away = || self.helper.stays_away(clock::monotonic_ns());
-        self.is_there && !self.helper.sits_out() && stays_away().is_none()
+        self.is_there && stays_away().is_none()
     }
 }
 

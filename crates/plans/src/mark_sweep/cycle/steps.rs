@@ -186,7 +186,7 @@ impl Heap {
             },
             ahead: Ahead::NotBegun,
         };
-        self.expect_helper(!goes_on);
+        self.expect_helper();
         self.turns += 1;
         self.totals.cycles += u64::from(!goes_on);
     }

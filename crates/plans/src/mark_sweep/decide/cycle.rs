@@ -160,21 +160,20 @@ pub struct Progress {
 /// Whether a step is due. Where memory is used up, each allocation that takes the lock makes one. A helper that marks beside the
 /// program makes steps needless, but for what it has to leave to them.
 pub fn is_step_due(p: &Progress) -> bool {
-    if p.helped {
-        return p.waits;
-    }
     if p.in_all >= p.room {
         return true;
+    }
+    if p.helped {
+        return p.waits;
     }
     let done = p.scanned as f64 * p.allowance as f64;
     let due = p.expected as f64 * p.allocated as f64;
     done <= due
 }
 
-/// Whether the cycle has had its chance. What a helper has not marked when memory is used up, a stop marks with all workers: the heap
-/// need not grow.
+/// Whether the cycle has had its chance.
 pub fn is_overdue(p: &Progress) -> bool {
-    p.in_all >= if p.helped { p.room } else { p.most }
+    p.in_all >= p.most
 }
 
 /// Whether the kernel is asked about written pages in pieces, ahead of a stop: where the whole question takes longer than a step.
@@ -438,18 +437,18 @@ mod tests {
         assert!(is_step_due(&progress(1000, 150)));
         assert!(!is_step_due(&progress(4000, 199)) && is_step_due(&progress(5000, 200)));
         assert!(!is_overdue(&progress(0, 299)) && is_overdue(&progress(5000, 300)));
-        // A helper makes none due, and the heap does not grow for it.
+        // A helper makes none due.
         let helped = |allocated| Progress {
             helped: true,
             ..progress(0, allocated)
         };
-        assert!(!is_step_due(&helped(0)) && !is_step_due(&helped(300)));
+        assert!(!is_step_due(&helped(0)) && !is_step_due(&helped(199)));
+        assert!(is_step_due(&helped(200)), "memory is used up");
         let waits = Progress {
             waits: true,
             ..helped(0)
         };
         assert!(is_step_due(&waits));
-        assert!(!is_overdue(&helped(199)) && is_overdue(&helped(200)));
         let huge = Progress {
             expected: usize::MAX,
             scanned: usize::MAX,

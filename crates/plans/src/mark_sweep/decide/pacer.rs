@@ -93,7 +93,7 @@ pub struct Measurements {
     pub interval: usize,
     /// How long a step takes.
     pub step_ns: u64,
-    /// Whether a helper marks beside the program, and did most of the marking in the last cycle.
+    /// Whether a helper is expected to mark beside the program.
     pub helped: bool,
 }
 
@@ -224,7 +224,12 @@ impl Pacer {
         };
         Plan {
             allowance,
-            least: least.min(allowance),
+            // It needs some time, also where a cycle begins too late.
+            least: match m.helped {
+                true => least.max(allowance / 2),
+                false => least,
+            }
+            .min(allowance),
             lead: ((allowance as f64 * self.margin) as usize).saturating_add(LEAST_WAIT),
         }
     }
