@@ -245,7 +245,7 @@ pub unsafe extern "C-unwind" fn GC_call_with_alloc_lock(
     function: Function,
     argument: *mut c_void,
 ) -> *mut c_void {
-    let mut heap = start().lock();
+    let mut heap = start().lock_beside_turn();
     // SAFETY: `function` is callable with `argument`, as asked.
     let result = heap.run_client(|| unsafe { function(argument) });
     heap.unlock_behind_client();
@@ -269,7 +269,7 @@ pub unsafe extern "C-unwind" fn GC_call_with_reader_lock(
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_alloc_lock() {
-    start().lock().leave_to_client(Section::Client);
+    start().lock_beside_turn().leave_to_client(Section::Client);
 }
 
 /// As in gc.h.

@@ -16,7 +16,7 @@ use gleaner_plans::mark_sweep::weak::{Finalizer, Links, Move, Order, Ready, Regi
 
 use crate::callbacks::{AwaitFn, CALLBACKS, ToggleFn};
 use crate::message::{out_of_memory, warn};
-use crate::start::{start, with_heap};
+use crate::start::{start, with_heap, with_heap_beside_turn};
 use crate::state::{address, is_locked, view};
 use crate::variables::{
     GC_finalize_on_demand, GC_finalizer_notifier, GC_find_leak, Procedure, TwoPointersFn,
@@ -137,7 +137,7 @@ fn take_ready() -> Option<Ready> {
     if READY.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    with_heap(|heap| {
+    with_heap_beside_turn(|heap| {
         let ready = heap.weak.finalizers.take_ready();
         READY.store(heap.weak.finalizers.ready_count(), Ordering::Relaxed);
         ready
@@ -169,7 +169,7 @@ fn register(
         order,
     };
     loop {
-        let mut heap = started.lock();
+        let mut heap = started.lock_beside_turn();
         // Any address in an object: it may bear the client's tag, and its finalizer is called with that.
         let known = heap.base_of(object as usize).is_some();
         let result = if known {
@@ -266,7 +266,8 @@ fn register_link(
         ));
     }
     loop {
-        let result = with_heap(|heap| links(heap).register(Address::of(link), address(object)));
+        let result =
+            with_heap_beside_turn(|heap| links(heap).register(Address::of(link), address(object)));
         match result {
             Ok(Registration::Registered) => return SUCCESS,
             Ok(Registration::Duplicate) => return DUPLICATE,
@@ -328,7 +329,7 @@ pub extern "C-unwind" fn GC_move_disappearing_link(
     link: *mut *mut c_void,
     to: *mut *mut c_void,
 ) -> c_int {
-    moved(with_heap(|heap| {
+    moved(with_heap_beside_turn(|heap| {
         short(heap).move_link(Address::of(link), Address::of(to))
     }))
 }
@@ -336,7 +337,7 @@ pub extern "C-unwind" fn GC_move_disappearing_link(
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_move_long_link(link: *mut *mut c_void, to: *mut *mut c_void) -> c_int {
-    moved(with_heap(|heap| {
+    moved(with_heap_beside_turn(|heap| {
         long(heap).move_link(Address::of(link), Address::of(to))
     }))
 }
@@ -344,19 +345,23 @@ pub extern "C-unwind" fn GC_move_long_link(link: *mut *mut c_void, to: *mut *mut
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_unregister_disappearing_link(link: *mut *mut c_void) -> c_int {
-    c_int::from(with_heap(|heap| short(heap).unregister(Address::of(link))))
+    c_int::from(with_heap_beside_turn(|heap| {
+        short(heap).unregister(Address::of(link))
+    }))
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_unregister_long_link(link: *mut *mut c_void) -> c_int {
-    c_int::from(with_heap(|heap| long(heap).unregister(Address::of(link))))
+    c_int::from(with_heap_beside_turn(|heap| {
+        long(heap).unregister(Address::of(link))
+    }))
 }
 
 /// As in gc.h.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn GC_toggleref_add(object: *mut c_void, is_strong: c_int) -> c_int {
-    with_heap(|heap| {
+    with_heap_beside_turn(|heap| {
         if CALLBACKS.toggle.get().is_none() {
             return SUCCESS;
         }

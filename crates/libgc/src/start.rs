@@ -50,6 +50,14 @@ pub fn with_heap<R>(body: impl FnOnce(&mut Heap) -> R) -> R {
     result
 }
 
+/// As [`with_heap`], for what lets a turn of the helper's go on: see [`Started::lock_beside_turn`].
+pub fn with_heap_beside_turn<R>(body: impl FnOnce(&mut Heap) -> R) -> R {
+    let mut heap = start().lock_beside_turn();
+    let result = body(&mut heap);
+    heap.unlock();
+    result
+}
+
 #[cold]
 fn start_slowly() -> Started {
     let own = threads::current_tid().0;

@@ -102,8 +102,9 @@ impl Started {
         locked()
     }
 
-    /// The same, but a turn goes on in which the helper marks beside the program. Until `end_turn_beside` of the heap, the caller may
-    /// do nothing but get cells for a list of the calling thread's.
+    /// The same, but a turn goes on in which the helper marks beside the program. Until `end_turn_beside` of the heap, the caller does
+    /// nothing but get cells for a list of the calling thread's, look up or change the tables of finalizers and links, or run
+    /// client code.
     #[inline]
     pub fn lock_beside_turn(self) -> Locked {
         take_lock();
@@ -151,7 +152,7 @@ impl Locked {
                  libgc.so.1 without a directory, or put Gleaner's in the place of that file (docs/install.md)"
             ));
         }
-        Locked(heap_pointer())
+        locked()
     }
 
     /// Gives the lock back, once for each time it was taken.
@@ -258,7 +259,8 @@ fn locked() -> Locked {
     locked
 }
 
-/// Whether a helper may be in a turn beside the program. Under the lock. In an inner section none is, and the heap may be in use.
+/// Whether a helper may be in a turn beside the program. Under the lock. Where the heap is in use, as in a callback of a
+/// collection, none is.
 #[inline]
 fn has_turn() -> bool {
     let beside = BESIDE.load(Ordering::Relaxed);
