@@ -1,9 +1,10 @@
 //! A thread of the collector's marks beside the program while marking in steps is under way, where a processor is idle (option
 //! `cycle-helper`).
 //!
-//! It marks under the allocator lock, so nothing of the heap changes meanwhile, and what holds of a step holds of its turns. One
-//! takes a tenth of a millisecond at most, and ends within microseconds when another thread wants the lock. Threads of the program
-//! allocate from their lists without the lock, so they seldom want it.
+//! It takes the allocator lock to begin a turn, and marks without. A turn takes half a millisecond at most, and ends within
+//! microseconds when a thread that has taken the lock wants anything of the heap but cells for its list, or the tables of finalizers
+//! and links ([`crate::state::Started::lock_beside_turn`]). Where the kernel is to be asked what was written, and where addresses are
+//! limited, it keeps the lock for a turn of a tenth of a millisecond, and gives it back when another thread wants it.
 
 pub mod state;
 pub mod thread;

@@ -17,9 +17,9 @@
 //! thread runs, a step may call a procedure as a stop does. The next stop calls it again, since nobody knows whether
 //! what it reads was written.
 //!
-//! A helper, if the door has one, marks beside the program on a processor that is idle, under the allocator lock and in short turns
-//! (`helped`). It does what a step does beside other threads. Steps are due by what has been scanned in all, so they become
-//! needless as long as it keeps pace.
+//! A helper, if the door has one, marks beside the program on a processor that is idle, in turns (`helped`). It does what a step does
+//! beside other threads. As long as it is there and memory is left, no step is due, but for what needs mark procedures of the
+//! client's where steps call them: it waits for these.
 //!
 //! Where a question about written pages takes longer than a step, the kernel is asked in pieces ahead of the first and the last stop
 //! (`ahead`). The stops ask as ever, since programs write on.
@@ -28,12 +28,12 @@
 //! - While a cycle is under way, one of three things holds of each marked object. It is grey: on a mark stack, or in a
 //!   block that is flagged to be scanned again. Or it was scanned since its page was last known to be written. Or it is
 //!   of a kind whose objects are all looked at in the last stop.
-//! - Between steps and turns no marker is at work, and what is grey lies on the leader's stack or in outboxes.
+//! - Between steps and turns no marker is at work, and what is grey lies on the leader's stack, in outboxes or in the inbox.
 //! - A cycle whose writes the kernel has lost, or whose marks the client changed, is given up: everything is collected in
 //!   a stop.
 //!
-//! All of it runs under the allocator lock, whose holder is the only user of the marking engine. Steps run on the thread that
-//! allocates and on helpers, while the world runs.
+//! All of it runs under the allocator lock, but for turns of the helper. The marking engine is used by that, or else by the holder of
+//! the lock ([`gleaner_spaces::mark_sweep::beside`]). Steps run on the thread that allocates and on helpers, while the world runs.
 
 mod ahead;
 mod end;
