@@ -107,11 +107,15 @@ pub fn begin_unless(turns: u64, reason: &'static str) {
 /// Does a step of the cycle that is under way, if one is due, before an allocation; whether the collection that ends it is due.
 /// Collections are enabled. None may run in an inner section.
 pub fn is_cycle_ripe(heap: &mut Heap, inner: bool) -> bool {
-    !inner
-        && !is_collecting()
-        && !Mutator::current().is_null()
-        && below_callbacks(heap, Heap::step_if_due)
-        && !records::is_on_foreign_stack()
+    if inner || is_collecting() || Mutator::current().is_null() {
+        return false;
+    }
+    let is_ripe = below_callbacks(heap, Heap::step_if_due);
+    if !is_ripe && !heap.helper_waits() {
+        // It may have waited for the step.
+        crate::cycle_helper::state::stir();
+    }
+    is_ripe && !records::is_on_foreign_stack()
 }
 
 /// Why a cycle is to begin before an allocation, if it is. None may begin in an inner section, nor where leaks are looked

@@ -32,7 +32,7 @@ fn help(begun: &mut Begun) -> u64 {
             Next::GoOn => {}
             // SAFETY: this thread has begun the turn, and marks in it once.
             Next::Mark(turn) => unsafe { turn.mark() },
-            Next::ComeBack(_) if begun.bench.heap.helper_waits() => {
+            Next::Rest if begun.bench.heap.helper_waits() => {
                 begun.bench.heap.step_if_due();
             }
             // The machine took the processor.

@@ -15,7 +15,7 @@ use gleaner_spaces::mark_sweep::mark::{MarkOutcome, Until};
 use gleaner_spaces::mark_sweep::scan::MarkMode;
 
 use super::state::{Helped, State};
-use crate::mark_sweep::decide::helper::{LOCKED_TURN_NS, NO_PROCESSOR, TURN_NS, Turn, WAITS_NS};
+use crate::mark_sweep::decide::helper::{LOCKED_TURN_NS, NO_PROCESSOR, TURN_NS, Turn};
 use crate::mark_sweep::heap::Heap;
 
 /// What the helper is to do after a turn.
@@ -27,7 +27,7 @@ pub enum Next {
     Mark(Begun),
     /// To come back after this many nanoseconds.
     ComeBack(u64),
-    /// To rest until the next cycle begins, or this one is put off.
+    /// To rest until the next cycle begins, this one is put off, or the step is made for which it waits.
     Rest,
 }
 
@@ -53,7 +53,7 @@ impl Heap {
         }
         self.cycle.progress.helped = true;
         if self.helper_waits() {
-            return Next::ComeBack(WAITS_NS);
+            return Next::Rest;
         }
         if self.cycle.ahead.is_asking() || self.space.layout.is_in_pieces() {
             self.take_turn(waiting);

@@ -12,8 +12,6 @@ use gleaner_base::events::reasons::PROCESSOR_LOST;
 pub const TURN_NS: u64 = 500_000;
 /// How long one may take that needs the allocator lock.
 pub const LOCKED_TURN_NS: u64 = 100_000;
-/// For how long it leaves a program alone whose step it waits for. Nanoseconds.
-pub const WAITS_NS: u64 = 100_000;
 /// A thread that was without the processor for this long in a turn has lost it. Nanoseconds.
 const LOST_NS: u64 = 200_000;
 /// For how long it stays away when it has lost the processor, at first and at the most. Nanoseconds.
