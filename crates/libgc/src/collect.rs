@@ -110,9 +110,9 @@ pub fn is_cycle_ripe(heap: &mut Heap, inner: bool) -> bool {
     if inner || is_collecting() || Mutator::current().is_null() {
         return false;
     }
+    let waited = heap.helper_waits();
     let is_ripe = below_callbacks(heap, Heap::step_if_due);
-    if !is_ripe && !heap.helper_waits() {
-        // It may have waited for the step.
+    if waited && !heap.helper_waits() {
         crate::cycle_helper::state::stir();
     }
     is_ripe && !records::is_on_foreign_stack()
