@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use gleaner_base::events::Phase;
 use gleaner_base::sync::AtomicU32;
+use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::cycle::Next;
 use gleaner_plans::mark_sweep::decide::extent::Extent;
@@ -21,6 +22,7 @@ pub fn a_helper_marks_beside_the_program() {
     a_turn_ends_where_another_thread_waits();
     what_is_written_between_turns_is_found();
     mark_procedures_do_not_run_on_the_helper();
+    more_wait_for_a_step_than_buffers_hold();
     steps_are_not_due_where_a_helper_marks();
 }
 
@@ -155,6 +157,44 @@ fn mark_procedures_do_not_run_on_the_helper() {
     assert!(calls() - before >= owners.len());
     begun.end();
     assert!(begun.all_live());
+}
+
+/// A step is called for all the same: the helper does not go on looking for room.
+fn more_wait_for_a_step_than_buffers_hold() {
+    let Some(mut begun) = Begun::before(OPTIONS) else {
+        return;
+    };
+    // There is room enough that no shortage begins a cycle, or ends one.
+    let capacity = begun.bench.heap.space.capacity + (8 << 20);
+    begun.bench.heap.grow_to(capacity, "the test");
+    let kind = counted_kind(&mut begun.bench);
+    let owners: Vec<usize> = (0..OBJECTS)
+        .map(|number| {
+            let object = begun.bench.allocate(kind, 64).unwrap();
+            store(begun.object(number), 2, object.word());
+            !object.word()
+        })
+        .collect();
+    assert_eq!(begun.bench.begin(), Outcome::Begun);
+    let calls = || CALLS.load(Ordering::Relaxed);
+    let (before, waiting, mut turns) = (calls(), AtomicU32::new(0), 0);
+    while !begun.bench.heap.helper_waits() {
+        match begun.bench.heap.mark_beside_program(&waiting) {
+            // SAFETY: this thread has begun the turn, and marks in it once.
+            Next::Mark(turn) => unsafe { turn.mark() },
+            Next::ComeBack(nanoseconds) => std::thread::sleep(Duration::from_nanos(nanoseconds)),
+            Next::GoOn | Next::Rest => panic!("procedures are to be called"),
+        }
+        assert_eq!(calls(), before);
+        turns += 1;
+        assert!(turns < 2000, "no step is called for");
+    }
+    help(&mut begun);
+    assert!(begun.bench.heap.cycle.can_end());
+    assert!(calls() - before >= owners.len());
+    begun.end();
+    let is_marked = |object: &usize| begun.bench.is_marked(Address::new(!object));
+    assert!(begun.all_live() && owners.iter().all(is_marked));
 }
 
 /// As long as the helper is expected to keep pace.

@@ -90,11 +90,20 @@ impl<'a> Outbox<'a> {
         &self.batches[number as usize % BATCHES]
     }
 
-    /// Owner: an empty buffer that others have done with.
-    pub fn reserve(&self) -> Option<u32> {
+    /// Whether there is an empty buffer, between phases.
+    pub fn has_room(&self) -> bool {
+        self.empty().is_some()
+    }
+
+    fn empty(&self) -> Option<usize> {
         // Acquire: partner of the Release in `unpack`.
         let free = |batch: &Batch| !batch.in_use.load(Ordering::Acquire);
-        let slot = self.batches.iter().position(free)?;
+        self.batches.iter().position(free)
+    }
+
+    /// Owner: an empty buffer that others have done with.
+    pub fn reserve(&self) -> Option<u32> {
+        let slot = self.empty()?;
         let batch = &self.batches[slot];
         batch.in_use.store(true, Ordering::Relaxed);
         // SAFETY: the buffer was free, so it is its owner's.

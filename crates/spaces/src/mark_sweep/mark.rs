@@ -272,8 +272,10 @@ impl MarkEngine {
             if self.gather(space) || calls_procs && self.inbox.seems_filled() {
                 continue;
             }
+            // What found no room in the inbox is looked for again behind a phase that has emptied that.
+            let is_full = !calls_procs && (0..workers).any(|index| !self.outbox(index).has_room());
             // Relaxed: `run` has ended, which orders the workers' stores.
-            if !context.overflowed.swap(false, Ordering::Relaxed) {
+            if is_full || !context.overflowed.swap(false, Ordering::Relaxed) {
                 self.rescan_cursor.store(usize::MAX, Ordering::Relaxed);
                 return true;
             }
