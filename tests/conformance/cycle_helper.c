@@ -162,6 +162,104 @@ static void threads_allocate_while_the_helper_marks(void)
     end_idle();
 }
 
+/* Tables of finalizers and links change, and client code runs with the lock, while a cycle is always under way. */
+enum { REGISTRARS = 6, REGISTERED = 3000, HELD = 16 };
+
+static void **weak[REGISTRARS], **held[REGISTRARS];
+static int finalized, faults;
+
+static void note_fault(int is_one)
+{
+    if (is_one)
+        __atomic_add_fetch(&faults, 1, __ATOMIC_RELAXED);
+}
+
+static void finalizes(void *object, void *link)
+{
+    uintptr_t *found = object;
+    note_fault(found[0] != ~found[1] || found[2]++ != 0 || *(void **)link != NULL);
+    __atomic_add_fetch(&finalized, 1, __ATOMIC_RELAXED);
+}
+
+static void *follows(void *link)
+{
+    return *(void **)link;
+}
+
+static void *registers(void *argument)
+{
+    int own = (int)(uintptr_t)argument;
+    void **links = weak[own];
+    for (int i = 0; i < REGISTERED; i++) {
+        uintptr_t *made = GC_malloc(24 + 16 * (i % 20));
+        note_fault(made[0] != 0 || made[2] != 0);
+        made[0] = (uintptr_t)i;
+        made[1] = ~made[0];
+        held[own][i % HELD] = made;
+        links[i] = made;
+        note_fault(GC_general_register_disappearing_link(&links[i], made) != GC_SUCCESS);
+        GC_register_finalizer_no_order(made, finalizes, &links[i], NULL, NULL);
+        if (i % 7 == 0) {
+            note_fault(GC_unregister_disappearing_link(&links[i]) != 1);
+            note_fault(GC_general_register_disappearing_link(&links[i], made) != GC_SUCCESS);
+        }
+        uintptr_t *before = GC_call_with_alloc_lock(follows, &links[i * 37 % (i + 1)]);
+        note_fault(before != NULL && before[0] != ~before[1]);
+        if (i % 40 == 0)
+            for (uintptr_t *cell = GC_malloc_many(48); cell != NULL; cell = GC_NEXT(cell))
+                note_fault(cell[1] != 0);
+    }
+    return NULL;
+}
+
+static void threads_register_while_the_helper_marks(void)
+{
+    pthread_t threads[REGISTRARS], collector;
+    int alive, made = 0;
+    start_helped("markers=2,verify=edges");
+    make_helper();
+    for (int t = 0; t < REGISTRARS; t++) {
+        weak[t] = GC_malloc_atomic_uncollectable(REGISTERED * sizeof *weak[t]);
+        held[t] = GC_malloc_uncollectable(HELD * sizeof *held[t]);
+    }
+    do {
+        finalized = 0;
+        rounds_left = 1;
+        REQUIRE(pthread_create(&collector, NULL, cycles, NULL) == 0);
+        for (uintptr_t t = 0; t < REGISTRARS; t++)
+            REQUIRE(pthread_create(&threads[t], NULL, registers, (void *)t) == 0);
+        for (int t = 0; t < REGISTRARS; t++)
+            pthread_join(threads[t], NULL);
+        rounds_left = 0;
+        pthread_join(collector, NULL);
+        GC_gcollect();
+        GC_invoke_finalizers();
+        alive = 0;
+        for (int t = 0; t < REGISTRARS; t++)
+            for (int i = 0; i < REGISTERED; i++) {
+                uintptr_t *found = weak[t][i];
+                alive += found != NULL;
+                CHECK(found == NULL || found[0] == ~found[1]);
+                if (found != NULL) {
+                    /* It is no matter to the next round. */
+                    GC_unregister_disappearing_link(&weak[t][i]);
+                    GC_register_finalizer_no_order(found, NULL, NULL, NULL, NULL);
+                }
+            }
+        /* What is gone was finalized, once. */
+        CHECK_EQ(finalized + alive, REGISTRARS * REGISTERED);
+        CHECK_GE(finalized, 1);
+        for (int t = 0; t < REGISTRARS; t++)
+            for (int i = 0; i < HELD; i++)
+                CHECK(held[t][i] != NULL);
+        made++;
+    } while (marked_beside() == 0 && made < 1000);
+    CHECK_EQ(faults, 0);
+    check_cells();
+    check_alive();
+    end_idle();
+}
+
 /* ---- what must not run there ---- */
 
 static volatile int calls, calls_elsewhere;
@@ -494,6 +592,7 @@ MAIN_BEGIN
     RUN_GLEANER(the_helper_marks_while_the_program_computes);
     RUN_GLEANER(what_the_program_does_meanwhile_is_seen);
     RUN_GLEANER(threads_allocate_while_the_helper_marks);
+    RUN_GLEANER(threads_register_while_the_helper_marks);
     RUN_GLEANER(procedures_run_on_no_helper);
     RUN_GLEANER(a_child_has_a_helper_of_its_own);
     RUN_GLEANER(forks_meet_the_helper);

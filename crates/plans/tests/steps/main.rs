@@ -12,6 +12,7 @@ mod descriptors;
 mod harness;
 mod helped;
 mod memory;
+mod refills;
 mod time_is_over;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -150,6 +151,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     memory::a_cycle_is_not_ended_by_the_request_that_has_begun_it();
     what_a_procedure_pushes_is_scanned_in_the_stop();
     helped::a_helper_marks_beside_the_program();
+    refills::turns_go_on_while_lists_are_refilled();
     ahead::the_kernel_is_asked_ahead_of_stops();
     time_is_over::no_block_is_lost();
     time_is_over::what_finalizers_need_is_marked_in_steps();

@@ -1,0 +1,295 @@
+//! Turns of a helper without the lock, on a thread of its own, while the program refills its lists as the libgc door does; and how
+//! cycles end in which such a turn has left something.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+use gleaner_base::sync::AtomicU32;
+use gleaner_mem::Address;
+use gleaner_plans::mark_sweep::collect::Outcome;
+use gleaner_plans::mark_sweep::cycle::Next;
+use gleaner_spaces::mark_sweep::beside::Turn;
+use gleaner_spaces::mark_sweep::kinds::NORMAL;
+use gleaner_spaces::mark_sweep::size_classes::class_of;
+
+use crate::harness::rng::Rng;
+use crate::{Begun, CALLS, OBJECTS, counted_kind, store};
+
+const OPTIONS: &str = "stress=1000000,markers=1";
+
+pub fn turns_go_on_while_lists_are_refilled() {
+    // More threads than processors.
+    scope(|scope| {
+        for (number, more) in ["poison=on", "poison=off", "sweep=eager"]
+            .into_iter()
+            .enumerate()
+        {
+            scope.spawn(move || lists_are_refilled_meanwhile(number, more));
+        }
+    });
+    a_cycle_is_given_up_in_which_procedures_wait();
+    a_cycle_is_ended_in_which_procedures_wait();
+    a_child_steps_behind_a_turn();
+    a_turn_drops_what_finds_no_room();
+}
+
+/// The objects of a table that is reached through the first one, each with its number behind its complement.
+struct Table {
+    objects: Vec<usize>,
+}
+
+/// How many objects a program replaces at random.
+const SLOTS: usize = 500;
+
+impl Table {
+    fn check(&self, begun: &Begun) {
+        for (slot, object) in self.objects.iter().enumerate() {
+            let object = Address::new(!object);
+            assert!(begun.bench.is_marked(object), "slot {slot} was lost");
+            // SAFETY: an object of the test.
+            let words = unsafe { [object.add(8).load(), object.add(16).load()] };
+            assert_eq!(words, [slot + 1, !(slot + 1)], "slot {slot}");
+        }
+    }
+}
+
+/// What the threads send each other: a turn that has begun, and that it has been marked in.
+struct Helper {
+    turns: Sender<Turn>,
+    ended: Receiver<()>,
+}
+
+fn lists_are_refilled_meanwhile(number: usize, more: &str) {
+    let mut rng = Rng::new(number as u64 + 1);
+    let (mut refilled_beside, mut turns) = (0, 0);
+    // A helper that lost the processor stays away for longer and longer, so heaps begin anew.
+    for _ in 0..4 {
+        let Some(mut begun) = Begun::before(&format!("{OPTIONS},{more}")) else {
+            return;
+        };
+        let capacity = begun.bench.heap.space.capacity + (12 << 20);
+        begun.bench.heap.grow_to(capacity, "the test");
+        let holder = begun.bench.allocate(NORMAL, 8 * SLOTS).unwrap();
+        begun.bench.keep(holder);
+        let mut table = Table {
+            objects: vec![0; SLOTS],
+        };
+        for slot in 0..SLOTS {
+            replace(&mut begun, &mut table, holder, slot, 40);
+        }
+        let (turn_sender, turn_receiver) = channel::<Turn>();
+        let (end_sender, end_receiver) = channel::<()>();
+        scope(|scope| {
+            scope.spawn(move || {
+                while let Ok(turn) = turn_receiver.recv() {
+                    // SAFETY: it was begun for this thread, which marks in it once.
+                    unsafe { turn.mark() };
+                    end_sender.send(()).unwrap();
+                }
+            });
+            let helper = Helper {
+                turns: turn_sender,
+                ended: end_receiver,
+            };
+            for _ in 0..12 {
+                refilled_beside += a_cycle(&mut begun, &mut table, holder, &helper, &mut rng);
+                table.check(&begun);
+                assert!(begun.all_live());
+            }
+        });
+        turns += begun.bench.heap.totals.helped_turns;
+    }
+    assert!(turns >= 12, "{turns} turns");
+    assert!(
+        refilled_beside >= 100,
+        "{refilled_beside} lists were refilled meanwhile"
+    );
+}
+
+/// One cycle, in which the program replaces objects while the helper marks. How many it got while a turn had begun.
+fn a_cycle(
+    begun: &mut Begun,
+    table: &mut Table,
+    holder: Address,
+    helper: &Helper,
+    rng: &mut Rng,
+) -> usize {
+    begun.bench.heap.options.stress = 1_000_000;
+    if begun.bench.heap.cycle.is_under_way() {
+        begun.bench.collect();
+    }
+    assert_eq!(begun.bench.begin(), Outcome::Begun);
+    // As in a program: under stress no turn goes on.
+    begun.bench.heap.options.stress = 0;
+    let (waiting, mut beside) = (AtomicU32::new(0), 0);
+    while begun.bench.heap.cycle.is_under_way() && !begun.bench.heap.cycle.can_end() {
+        match begun.bench.heap.mark_beside_program(&waiting) {
+            Next::Mark(turn) => {
+                helper.turns.send(turn).unwrap();
+                for _ in 0..20 {
+                    let goes_on = begun.bench.heap.lets_turn_go_on();
+                    beside += usize::from(goes_on);
+                    if !goes_on {
+                        begun.bench.heap.end_turn_beside();
+                    }
+                    let bytes = 24 + 16 * rng.below(60);
+                    replace(begun, table, holder, rng.below(SLOTS), bytes);
+                }
+                // Who wants more than cells.
+                begun.bench.heap.end_turn_beside();
+                helper.ended.recv().unwrap();
+            }
+            Next::GoOn | Next::Rest => {}
+            Next::ComeBack(_) => begun.bench.heap.step(),
+        }
+    }
+    begun.bench.heap.options.stress = 1_000_000;
+    if begun.bench.heap.cycle.is_under_way() {
+        begun.end();
+    }
+    beside
+}
+
+/// Allocates a new object for a slot. What a turn lets be is done to the heap, and nothing else.
+fn replace(begun: &mut Begun, table: &mut Table, holder: Address, slot: usize, bytes: usize) {
+    let class = class_of(bytes);
+    let found = match begun.bench.heap.beside.has_begun() {
+        true => begun.bench.allocate_small(NORMAL, class),
+        false => Ok(begun.bench.allocate(NORMAL, bytes).unwrap()),
+    };
+    let object = found.unwrap_or_else(|_| {
+        begun.bench.heap.end_turn_beside();
+        begun.bench.allocate(NORMAL, bytes).unwrap()
+    });
+    // SAFETY: an object of the test.
+    unsafe {
+        object.add(8).store(slot + 1);
+        object.add(16).store(!(slot + 1));
+    }
+    store(holder, slot, object.word());
+    table.objects[slot] = !object.word();
+}
+
+/// A heap in which the helper has left some objects to a step that calls their procedures, which has not come.
+fn begun_with_waiting() -> Option<(Begun, Vec<usize>)> {
+    let mut begun = Begun::before(OPTIONS)?;
+    let capacity = begun.bench.heap.space.capacity + (4 << 20);
+    begun.bench.heap.grow_to(capacity, "the test");
+    let kind = counted_kind(&mut begun.bench);
+    let owned = (0..OBJECTS).step_by(20).map(|number| {
+        let object = begun.bench.allocate(kind, 64).unwrap();
+        store(begun.object(number), 2, object.word());
+        !object.word()
+    });
+    let owned = owned.collect();
+    assert_eq!(begun.bench.begin(), Outcome::Begun);
+    let waiting = AtomicU32::new(0);
+    while !begun.bench.heap.helper_waits() {
+        match begun.bench.heap.mark_beside_program(&waiting) {
+            // SAFETY: this thread has begun the turn, and marks in it once.
+            Next::Mark(turn) => unsafe { turn.mark() },
+            Next::ComeBack(nanoseconds) => sleep(Duration::from_nanos(nanoseconds)),
+            Next::GoOn | Next::Rest => panic!("procedures are to be called"),
+        }
+    }
+    assert!(begun.bench.heap.engine.has_left_procs());
+    Some((begun, owned))
+}
+
+fn all_marked(begun: &Begun, owned: &[usize]) -> bool {
+    let mut owned = owned.iter();
+    begun.all_live() && owned.all(|object| begun.bench.is_marked(Address::new(!object)))
+}
+
+/// What waits is forgotten with the cycle.
+fn a_cycle_is_given_up_in_which_procedures_wait() {
+    let Some((mut begun, owned)) = begun_with_waiting() else {
+        return;
+    };
+    begun.bench.heap.give_up_cycle();
+    assert!(!begun.bench.heap.engine.has_left_procs() && !begun.bench.heap.helper_waits());
+    let before = CALLS.load(Ordering::Relaxed);
+    begun.bench.collect();
+    begun.bench.verify_collected();
+    assert!(all_marked(&begun, &owned));
+    // Each is called once: nothing was left over.
+    assert_eq!(CALLS.load(Ordering::Relaxed) - before, owned.len());
+}
+
+/// The last stop calls what waits.
+fn a_cycle_is_ended_in_which_procedures_wait() {
+    let Some((mut begun, owned)) = begun_with_waiting() else {
+        return;
+    };
+    let before = CALLS.load(Ordering::Relaxed);
+    begun.end();
+    assert!(all_marked(&begun, &owned));
+    assert!(CALLS.load(Ordering::Relaxed) - before >= owned.len());
+    assert!(!begun.bench.heap.engine.has_left_procs() && !begun.bench.heap.helper_waits());
+}
+
+/// What the helper of its parent has left, its own steps do, with a helper or without.
+fn a_child_steps_behind_a_turn() {
+    for (waits, helped) in [(false, false), (false, true), (true, false), (true, true)] {
+        let made = match waits {
+            true => begun_with_waiting(),
+            false => Begun::new(OPTIONS).map(|begun| (begun, Vec::new())),
+        };
+        let Some((mut begun, owned)) = made else {
+            return;
+        };
+        let waiting = AtomicU32::new(0);
+        if let Next::Mark(turn) = begun.bench.heap.mark_beside_program(&waiting) {
+            // SAFETY: this thread has begun the turn, and marks in it once.
+            unsafe { turn.mark() };
+        }
+        // Who forks has it end.
+        begun.bench.heap.end_turn_beside();
+        begun.bench.heap.begin_in_child();
+        assert!(!begun.bench.heap.beside.has_begun() && !begun.bench.heap.lets_turn_go_on());
+        let mut rounds = 0;
+        while !begun.bench.heap.cycle.can_end() {
+            if helped && let Next::Mark(turn) = begun.bench.heap.mark_beside_program(&waiting) {
+                // SAFETY: this thread has begun the turn, and marks in it once.
+                unsafe { turn.mark() };
+            } else {
+                begun.bench.heap.step_if_due();
+            }
+            rounds += 1;
+            assert!(rounds < 20_000, "the cycle does not come to an end");
+        }
+        begun.end();
+        assert!(all_marked(&begun, &owned));
+    }
+}
+
+/// One object leads to all others, of which few find room on the stack.
+fn a_turn_drops_what_finds_no_room() {
+    let Some(mut begun) = Begun::before(OPTIONS) else {
+        return;
+    };
+    let wide = begun.bench.allocate(NORMAL, 8 * OBJECTS).unwrap();
+    for number in 0..OBJECTS {
+        store(begun.object(number), 0, 0);
+        store(wide, number, begun.object(number).word());
+    }
+    begun.bench.replace_kept(wide);
+    begun.bench.collect();
+    begun.bench.shrink_mark_stacks();
+    assert_eq!(begun.bench.begin(), Outcome::Begun);
+    let (dropped, waiting) = (begun.bench.heap.totals.dropped_entries, AtomicU32::new(0));
+    while !begun.bench.heap.cycle.can_end() {
+        match begun.bench.heap.mark_beside_program(&waiting) {
+            // SAFETY: this thread has begun the turn, and marks in it once.
+            Next::Mark(turn) => unsafe { turn.mark() },
+            Next::ComeBack(nanoseconds) => sleep(Duration::from_nanos(nanoseconds)),
+            Next::GoOn | Next::Rest => {}
+        }
+    }
+    assert!(begun.bench.heap.totals.dropped_entries > dropped);
+    assert!(begun.bench.is_marked(wide) && begun.all_live());
+    begun.end();
+    assert!(begun.all_live());
+}
