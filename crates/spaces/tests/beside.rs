@@ -5,6 +5,7 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{scope, yield_now};
 
@@ -56,6 +57,7 @@ impl Shared {
         let (start, cells) = (self.start(block), BLOCK_BYTES / bytes);
         // The last that is linked to another one.
         let word = start + (cells - 2) * bytes;
+        let mut spins = 0;
         self.looked_at.store(block, Ordering::Release);
         loop {
             let base = match by_base {
@@ -69,7 +71,11 @@ impl Shared {
                 assert_eq!(base, word, "a descriptor that is not complete");
                 break;
             }
-            std::hint::spin_loop();
+            spins += 1;
+            match spins % 1000 {
+                0 => yield_now(),
+                _ => spin_loop(),
+            }
         }
         for cell in (0..cells - 1).rev() {
             let base = start + cell * bytes;

@@ -6,12 +6,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
+use gleaner_base::faults::{FaultPoint, arm};
 use gleaner_base::sync::AtomicU32;
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::cycle::Next;
 use gleaner_spaces::mark_sweep::beside::Turn;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
+use gleaner_spaces::mark_sweep::mark::Until;
+use gleaner_spaces::mark_sweep::scan::MarkMode;
 use gleaner_spaces::mark_sweep::size_classes::class_of;
 
 use crate::harness::rng::Rng;
@@ -29,6 +32,8 @@ pub fn turns_go_on_while_lists_are_refilled() {
             scope.spawn(move || lists_are_refilled_meanwhile(number, more));
         }
     });
+    no_turn_goes_on_where_something_is_due();
+    a_step_takes_what_waits();
     a_cycle_is_given_up_in_which_procedures_wait();
     a_cycle_is_ended_in_which_procedures_wait();
     a_child_steps_behind_a_turn();
@@ -201,6 +206,66 @@ fn begun_with_waiting() -> Option<(Begun, Vec<usize>)> {
 fn all_marked(begun: &Begun, owned: &[usize]) -> bool {
     let mut owned = owned.iter();
     begun.all_live() && owned.all(|object| begun.bench.is_marked(Address::new(!object)))
+}
+
+/// Of the memory that is there until a collection would begin, all is used up at some time; nothing of it before is due.
+fn no_turn_goes_on_where_something_is_due() {
+    let Some(mut begun) = Begun::new(OPTIONS) else {
+        return;
+    };
+    let waiting = AtomicU32::new(0);
+    let heap = &mut begun.bench.heap;
+    assert!(!heap.lets_turn_go_on(), "none has begun");
+    heap.options.stress = 0;
+    let Next::Mark(turn) = heap.mark_beside_program(&waiting) else {
+        panic!("there is much to mark");
+    };
+    assert!(heap.lets_turn_go_on());
+    heap.options.stress = 1;
+    assert!(!heap.lets_turn_go_on(), "each allocation makes a step");
+    heap.options.stress = 0;
+    let handed = heap.space.account.handed;
+    heap.space.account.handed = handed + (1 << 30);
+    assert!(!heap.lets_turn_go_on(), "memory is used up");
+    heap.space.account.handed = handed;
+    // So that something is left.
+    arm(FaultPoint::MarkTimeOver, 20);
+    // SAFETY: this thread has begun the turn, and marks in it once.
+    unsafe { turn.mark() };
+    assert!(heap.lets_turn_go_on(), "nobody has asked what it did");
+    let (scanned, mode) = (heap.totals.helped_bytes, heap.context.mode);
+    assert_eq!(mode, MarkMode::Beside);
+    heap.end_turn_beside();
+    assert_eq!(heap.context.mode, MarkMode::Whole);
+    assert!(heap.totals.helped_bytes > scanned && !heap.lets_turn_go_on());
+    assert!(!heap.cycle.can_end());
+    // What it has scanned, no step has to, also where the helper comes no more.
+    let steps = heap.totals.steps;
+    heap.begin_in_child();
+    heap.step_if_due();
+    assert_eq!(heap.totals.steps, steps);
+    heap.options.stress = 1_000_000;
+    begun.end();
+    assert!(begun.all_live());
+}
+
+/// One with the lock leaves it as well. After a step the helper may go on.
+fn a_step_takes_what_waits() {
+    let Some((mut begun, owned)) = begun_with_waiting() else {
+        return;
+    };
+    let before = CALLS.load(Ordering::Relaxed);
+    begun.bench.heap.mark_turn(Until::NOTHING_IS_GREY);
+    assert!(!begun.bench.heap.cycle.can_end() && begun.bench.heap.helper_waits());
+    assert_eq!(CALLS.load(Ordering::Relaxed), before);
+    begun.bench.heap.step();
+    assert!(!begun.bench.heap.helper_waits());
+    assert!(CALLS.load(Ordering::Relaxed) > before);
+    if !begun.bench.heap.cycle.can_end() {
+        begun.mark();
+    }
+    begun.end();
+    assert!(all_marked(&begun, &owned));
 }
 
 /// What waits is forgotten with the cycle.
