@@ -258,7 +258,7 @@ static void threads_register_while_the_helper_marks(void)
             for (int i = 0; i < HELD; i++)
                 CHECK(held[t][i] != NULL);
         made++;
-    } while (marked_beside() == 0 && made < 1000);
+    } while (marked_beside() == 0 && made < 1000 && !under_stress());
     CHECK_EQ(faults, 0);
     check_cells();
     check_alive();
@@ -499,6 +499,26 @@ static void disabled_collections_come_to_no_harm(void)
     end_idle();
 }
 
+/* The variable is written without a call, perhaps while the helper marks: the next list that a thread gets gives the cycle up. */
+static void a_variable_that_disables_collections_ends_the_cycle(void)
+{
+    long bytes;
+    start_helped("markers=2");
+    make_helper();
+    for (int i = 1; i <= (under_stress() ? 2 : 20); i++) {
+        finish_cycle();
+        GC_start_incremental_collection();
+        usleep((unsigned)(i * 20));
+        GC_dont_gc = 1;
+        churn(32 << 10, 64);
+        CHECK_EQ(events_of("cycle-end", "collections are disabled", &bytes), i);
+        GC_dont_gc = 0;
+    }
+    check_cells();
+    check_alive();
+    end_idle();
+}
+
 /* It rests meanwhile. */
 static void it_goes_on_when_collections_are_enabled_again(void)
 {
@@ -606,6 +626,7 @@ MAIN_BEGIN
     RUN_GLEANER(a_process_may_be_stopped_in_a_cycle);
     RUN_GLEANER(it_gets_along_with_the_thread_that_looks_for_idle_time);
     RUN_GLEANER(disabled_collections_come_to_no_harm);
+    RUN_GLEANER(a_variable_that_disables_collections_ends_the_cycle);
     RUN_GLEANER(it_goes_on_when_collections_are_enabled_again);
     RUN_GLEANER(a_helper_that_is_refused_comes_later);
     RUN_GLEANER(a_program_without_helpers_gets_no_thread);

@@ -2,7 +2,7 @@
 //! cycles end in which such a turn has left something.
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
@@ -60,12 +60,6 @@ impl Table {
     }
 }
 
-/// What the threads send each other: a turn that has begun, and that it has been marked in.
-struct Helper {
-    turns: Sender<Turn>,
-    ended: Receiver<()>,
-}
-
 fn lists_are_refilled_meanwhile(number: usize, more: &str) {
     let mut rng = Rng::new(number as u64 + 1);
     let (mut refilled_beside, mut turns) = (0, 0);
@@ -85,24 +79,19 @@ fn lists_are_refilled_meanwhile(number: usize, more: &str) {
             replace(&mut begun, &mut table, holder, slot, 40);
         }
         let (turn_sender, turn_receiver) = channel::<Turn>();
-        let (end_sender, end_receiver) = channel::<()>();
         scope(|scope| {
             scope.spawn(move || {
                 while let Ok(turn) = turn_receiver.recv() {
                     // SAFETY: it was begun for this thread, which marks in it once.
                     unsafe { turn.mark() };
-                    end_sender.send(()).unwrap();
                 }
             });
-            let helper = Helper {
-                turns: turn_sender,
-                ended: end_receiver,
-            };
             for _ in 0..12 {
-                refilled_beside += a_cycle(&mut begun, &mut table, holder, &helper, &mut rng);
+                refilled_beside += a_cycle(&mut begun, &mut table, holder, &turn_sender, &mut rng);
                 table.check(&begun);
                 assert!(begun.all_live());
             }
+            drop(turn_sender);
         });
         turns += begun.bench.heap.totals.helped_turns;
     }
@@ -118,7 +107,7 @@ fn a_cycle(
     begun: &mut Begun,
     table: &mut Table,
     holder: Address,
-    helper: &Helper,
+    helper: &Sender<Turn>,
     rng: &mut Rng,
 ) -> usize {
     begun.bench.heap.options.stress = 1_000_000;
@@ -132,7 +121,7 @@ fn a_cycle(
     while begun.bench.heap.cycle.is_under_way() && !begun.bench.heap.cycle.can_end() {
         match begun.bench.heap.mark_beside_program(&waiting) {
             Next::Mark(turn) => {
-                helper.turns.send(turn).unwrap();
+                helper.send(turn).unwrap();
                 for _ in 0..20 {
                     let goes_on = begun.bench.heap.lets_turn_go_on();
                     beside += usize::from(goes_on);
@@ -144,7 +133,6 @@ fn a_cycle(
                 }
                 // Who wants more than cells.
                 begun.bench.heap.end_turn_beside();
-                helper.ended.recv().unwrap();
             }
             Next::GoOn | Next::Rest => {}
             Next::ComeBack(_) => begun.bench.heap.step(),
