@@ -1,6 +1,7 @@
 //! Turns of a helper without the lock, on a thread of its own, while the program refills its lists as the libgc door does; and how
 //! cycles end in which such a turn has left something.
 
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{scope, sleep};
@@ -11,7 +12,7 @@ use gleaner_base::sync::AtomicU32;
 use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::cycle::Next;
-use gleaner_spaces::mark_sweep::beside::Turn;
+use gleaner_spaces::mark_sweep::beside::{Marking, Turn};
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
 use gleaner_spaces::mark_sweep::mark::Until;
 use gleaner_spaces::mark_sweep::scan::MarkMode;
@@ -33,6 +34,7 @@ pub fn turns_go_on_while_lists_are_refilled() {
         }
     });
     no_turn_goes_on_where_something_is_due();
+    a_turn_without_limit_ends_for_who_waits();
     a_step_takes_what_waits();
     a_cycle_is_given_up_in_which_procedures_wait();
     a_cycle_is_ended_in_which_procedures_wait();
@@ -235,6 +237,41 @@ fn no_turn_goes_on_where_something_is_due() {
     heap.options.stress = 1_000_000;
     begun.end();
     assert!(begun.all_live());
+}
+
+/// Where the thread that waits comes late, everything is marked, and it is tried again.
+fn a_turn_without_limit_ends_for_who_waits() {
+    let mut is_all = true;
+    for _ in 0..20 {
+        let Some(mut begun) = Begun::new(OPTIONS) else {
+            return;
+        };
+        let heap = &mut begun.bench.heap;
+        heap.context.mode = MarkMode::Beside;
+        let marking = Marking {
+            engine: NonNull::from(&heap.engine),
+            space: NonNull::from(&heap.space),
+            context: NonNull::from(&*heap.context),
+            crew: NonNull::from(heap.crew),
+        };
+        let (beside, turn) = (&*heap.beside, heap.beside.begin_turn(marking, u64::MAX));
+        let done = scope(|scope| {
+            let waits = scope.spawn(|| beside.end_turn());
+            sleep(Duration::from_millis(20));
+            // SAFETY: the turn was begun here, and is marked in once.
+            unsafe { turn.mark() };
+            waits.join().unwrap()
+        });
+        heap.context.mode = MarkMode::Whole;
+        begun.mark();
+        begun.end();
+        assert!(begun.all_live());
+        is_all = done.is_all;
+        if !is_all {
+            break;
+        }
+    }
+    assert!(!is_all, "nobody was heard");
 }
 
 /// One with the lock leaves it as well. After a step the helper may go on.
