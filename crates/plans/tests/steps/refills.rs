@@ -13,7 +13,7 @@ use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::cycle::Next;
 use gleaner_spaces::mark_sweep::beside::{Marking, Turn};
-use gleaner_spaces::mark_sweep::kinds::NORMAL;
+use gleaner_spaces::mark_sweep::kinds::{Kind, NORMAL, descriptor};
 use gleaner_spaces::mark_sweep::mark::Until;
 use gleaner_spaces::mark_sweep::scan::MarkMode;
 use gleaner_spaces::mark_sweep::size_classes::class_of;
@@ -35,6 +35,7 @@ pub fn turns_go_on_while_lists_are_refilled() {
     });
     no_turn_goes_on_where_something_is_due();
     a_turn_without_limit_ends_for_who_waits();
+    a_turn_takes_no_link_for_a_type();
     a_step_takes_what_waits();
     a_cycle_is_given_up_in_which_procedures_wait();
     a_cycle_is_ended_in_which_procedures_wait();
@@ -272,6 +273,51 @@ fn a_turn_without_limit_ends_for_who_waits() {
         }
     }
     assert!(!is_all, "nobody was heard");
+}
+
+/// Types that are objects of the same kind as what they are types of: a free cell might look so, and its link is not followed while
+/// cells are handed out, whoever calls the mark procedures that there are.
+fn a_turn_takes_no_link_for_a_type() {
+    const SECOND: usize = 1 << 62 | descriptor::BITMAP;
+    let Some(mut begun) = Begun::before(OPTIONS) else {
+        return;
+    };
+    let asked = counted_kind(&mut begun.bench);
+    // The descriptor is the third word of the type.
+    let kind = Kind {
+        descriptor: 0usize.wrapping_sub(descriptor::INDIRECT_BIAS + 16) | descriptor::PER_OBJECT,
+        ..*begun.bench.heap.space.kinds.get(asked).unwrap()
+    };
+    let kind = begun.bench.heap.space.kinds.add(kind).unwrap();
+    let outside = [0, 0, SECOND];
+    let its_type = begun.bench.allocate(kind, 64).unwrap();
+    store(its_type, 0, outside.as_ptr().addr());
+    store(its_type, 2, SECOND);
+    store(begun.object(0), 3, its_type.word());
+    let led_to: Vec<usize> = (0..100)
+        .map(|number| {
+            let object = begun.bench.allocate(kind, 64).unwrap();
+            store(begun.object(number), 2, object.word());
+            let next = begun.bench.allocate(NORMAL, 64).unwrap();
+            store(object, 0, its_type.word());
+            store(object, 1, next.word());
+            !next.word()
+        })
+        .collect();
+    assert_eq!(begun.bench.begin(), Outcome::Begun);
+    let waiting = AtomicU32::new(0);
+    while !begun.bench.heap.cycle.can_end() {
+        match begun.bench.heap.mark_beside_program(&waiting) {
+            // SAFETY: this thread has begun the turn, and marks in it once.
+            Next::Mark(turn) => unsafe { turn.mark() },
+            Next::ComeBack(nanoseconds) => sleep(Duration::from_nanos(nanoseconds)),
+            Next::GoOn | Next::Rest => {}
+        }
+    }
+    let is_marked = |object: &usize| begun.bench.is_marked(Address::new(!object));
+    assert!(begun.all_live() && !led_to.iter().any(is_marked));
+    begun.end();
+    assert!(all_marked(&begun, &led_to));
 }
 
 /// One with the lock leaves it as well. After a step the helper may go on.
