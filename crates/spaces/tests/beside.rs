@@ -172,7 +172,7 @@ fn what_is_marked_while_its_block_is_swept_stays_marked() {
             let all: Vec<Address> = (0..40_000)
                 .map(|_| space.0.allocate_small(NORMAL, CLASS).unwrap())
                 .collect();
-            let is_live = |number: usize| number % 3 == 0 || number % 200 < 100;
+            let is_live = |number: usize| number.is_multiple_of(3) || number % 200 < 100;
             let numbered = || all.iter().copied().enumerate();
             let live: Vec<usize> = numbered()
                 .filter(|(number, _)| is_live(*number))
