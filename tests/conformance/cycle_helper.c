@@ -302,6 +302,51 @@ static void procedures_run_on_no_helper(void)
     end_idle();
 }
 
+/* What the helper marks of a cycle in which the program asks for one step. */
+static long marked_around_a_step(void)
+{
+    long before = marked_beside();
+    GC_start_incremental_collection();
+    usleep(20000);
+    GC_collect_a_little();
+    usleep(50000);
+    finish_cycle();
+    return marked_beside() - before;
+}
+
+/* The step calls a procedure for which the helper has waited, and the helper marks what that leads to. */
+static void it_goes_on_behind_a_step_that_was_asked_for(void)
+{
+    int nodes = under_stress() ? 500 : 200000, rounds = under_stress() ? 2 : 200;
+    int there = 0, went_on = 0;
+    long without = 0;
+    start_helped("markers=2");
+    make_helper();
+    for (int i = 0; i < (under_stress() ? 1 : 10) || (i < rounds && without < cells() * CELL); i++) {
+        long now = marked_around_a_step();
+        without = now > without ? now : without;
+    }
+    unsigned proc = GC_new_proc(marks);
+    unsigned kind = GC_new_kind(GC_new_free_list(), GC_MAKE_PROC(proc, 0), 0, 1);
+    void **owner = ((void **)holders[0])[0] = GC_generic_malloc(64, (int)kind);
+    for (int i = 0; i < nodes; i++) {
+        void **node = GC_malloc(56);
+        node[0] = owner[1];
+        owner[1] = node;
+    }
+    /* Of the cycles in which it was there before the step. */
+    for (int i = 0; i < rounds && there < 10; i++) {
+        long now = marked_around_a_step();
+        there += now >= without / 10 * 9;
+        went_on += now >= without + nodes * 32L;
+    }
+    if (!under_stress())
+        CHECK_GE(went_on * 2, there);
+    check_cells();
+    check_alive();
+    end_idle();
+}
+
 /* ---- forks and ends ---- */
 
 static void a_child_has_a_helper_of_its_own(void)
@@ -619,6 +664,7 @@ MAIN_BEGIN
     RUN_GLEANER(threads_allocate_while_the_helper_marks);
     RUN_GLEANER(threads_register_while_the_helper_marks);
     RUN_GLEANER(procedures_run_on_no_helper);
+    RUN_GLEANER(it_goes_on_behind_a_step_that_was_asked_for);
     RUN_GLEANER(a_child_has_a_helper_of_its_own);
     RUN_GLEANER(forks_meet_the_helper);
     RUN_GLEANER(the_end_of_the_process_is_told);

@@ -110,12 +110,17 @@ pub fn is_cycle_ripe(heap: &mut Heap, inner: bool) -> bool {
     if inner || is_collecting() || Mutator::current().is_null() {
         return false;
     }
+    step(heap, Heap::step_if_due) && !records::is_on_foreign_stack()
+}
+
+/// Makes a step. The helper hears of it that has waited for one.
+fn step<R>(heap: &mut Heap, make: impl FnOnce(&mut Heap) -> R) -> R {
     let waited = heap.helper_waits();
-    let is_ripe = below_callbacks(heap, Heap::step_if_due);
+    let result = below_callbacks(heap, make);
     if waited && !heap.helper_waits() {
         crate::cycle_helper::state::stir();
     }
-    is_ripe && !records::is_on_foreign_stack()
+    result
 }
 
 /// Why a cycle is to begin before an allocation, if it is. None may begin in an inner section, nor where leaks are looked
@@ -618,7 +623,7 @@ pub extern "C-unwind" fn GC_collect_a_little() -> c_int {
         let under_way = heap.cycle.is_under_way();
         if under_way && is_enabled() && !Mutator::current().is_null() {
             crate::settings::read_variables(heap);
-            below_callbacks(heap, Heap::step);
+            step(heap, Heap::step);
         }
         let due = if under_way {
             heap.cycle.can_end()

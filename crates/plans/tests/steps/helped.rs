@@ -189,7 +189,7 @@ fn more_wait_for_a_step_than_buffers_hold() {
                 let deadline = clock::monotonic_ns() + TURN_NS;
                 begun.bench.heap.mark_turn(Until::time(deadline));
             }
-            Next::GoOn | Next::Rest => panic!("procedures are to be called"),
+            Next::GoOn | Next::Rest => {}
         }
         assert_eq!(calls(), before);
         turns += 1;
