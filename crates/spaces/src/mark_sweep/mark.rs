@@ -373,10 +373,10 @@ impl MarkEngine {
         };
         for index in 0..self.ready {
             // SAFETY: this is the collecting thread, and no phase is running.
-            let of_worker = unsafe { self.own(index) }.scanner.take_counts();
-            outcome.scanned += of_worker.scanned;
-            outcome.scanned_bytes += of_worker.scanned_bytes;
-            outcome.passed_over += of_worker.passed_over;
+            let scanner = unsafe { &mut self.own(index).scanner };
+            outcome.scanned += core::mem::take(&mut scanner.scanned);
+            outcome.scanned_bytes += core::mem::take(&mut scanner.scanned_bytes);
+            outcome.passed_over += core::mem::take(&mut scanner.passed_over);
         }
         outcome.dropped = context.dropped.swap(0, Ordering::Relaxed);
         outcome

@@ -11,7 +11,6 @@
 //! block changes that has objects: that is what contracts here mean by a stopped world. Words may change meanwhile, so they are
 //! read as atomics, and what is written is found by the next stop.
 
-use core::mem::take;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
@@ -22,7 +21,6 @@ use super::edge_queue::EdgeQueue;
 pub use super::entry::{Entry, FROM_HEAP, FROM_STACK};
 use super::entry::{PROC_ENTRIES, read_halves};
 use super::lines::LineFilter;
-use super::mark_engine::MarkOutcome;
 use super::object_descriptors::ObjectDescriptors;
 use super::prefetch::{Plain, Policy, Prefetch};
 use super::{MARKED, POISON, WHITE};
@@ -274,16 +272,6 @@ impl Scanner {
     pub(super) fn context(&self) -> &MarkContext {
         // SAFETY: set up by the collector before any worker runs; the context outlives the collection.
         unsafe { &*self.context }
-    }
-
-    /// What was scanned since this was asked last.
-    pub(super) fn take_counts(&mut self) -> MarkOutcome {
-        MarkOutcome {
-            scanned: take(&mut self.scanned),
-            scanned_bytes: take(&mut self.scanned_bytes),
-            passed_over: take(&mut self.passed_over),
-            ..MarkOutcome::default()
-        }
     }
 
     /// Entries on the stack.
