@@ -17,7 +17,7 @@
 //! Kinds that mark free cells, or whose dead are asked about, are not served meanwhile.
 //!
 //! # Invariants
-//! - The marking engine and [`BesideProgram::done`] belong to the turn; between turns to who has the allocator lock and has waited.
+//! - The marking engine and what a turn has done belong to the turn; between turns to who has the allocator lock and has waited.
 //! - A turn leaves what is grey where the next phase finds it, as each phase does that has had its time.
 
 use core::cell::UnsafeCell;
