@@ -56,6 +56,12 @@ impl Turns {
         self.is_begun.load(Ordering::Relaxed)
     }
 
+    /// Whether that turn goes on at this moment. Where it does not, it takes no time to wait for it.
+    #[inline]
+    pub fn is_under_way(&self) -> bool {
+        self.is_begun() && self.turn.is_locked()
+    }
+
     /// Has the turn end, and waits for that. The calling thread has the outer lock, so none begins before it gives that back.
     #[cold]
     pub fn wait(&self) {
@@ -82,7 +88,7 @@ mod tests {
         let (outer, turns) = (RawLock::new(), Turns::new());
         assert!(!turns.is_begun());
         turns.begin();
-        assert!(turns.is_begun());
+        assert!(turns.is_begun() && turns.is_under_way());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 outer.lock();
@@ -98,9 +104,12 @@ mod tests {
         assert!(!turns.is_begun() && turns.wanted().load(Ordering::Relaxed) == 0);
         turns.begin();
         turns.end();
-        assert!(turns.is_begun(), "nobody has waited");
+        assert!(
+            turns.is_begun() && !turns.is_under_way(),
+            "nobody has waited"
+        );
         turns.wait();
-        assert!(!turns.is_begun());
+        assert!(!turns.is_begun() && !turns.is_under_way());
     }
 
     #[test]

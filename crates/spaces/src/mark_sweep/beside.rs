@@ -110,6 +110,12 @@ impl BesideProgram {
         self.turns.is_begun()
     }
 
+    /// Whether that turn goes on. One that does not is to be ended all the same: what it did counts then.
+    #[inline]
+    pub fn is_under_way(&self) -> bool {
+        self.turns.is_under_way()
+    }
+
     /// Has the turn end that was begun, waits for that, and says what it did. Under the allocator lock.
     pub fn end_turn(&self) -> Done {
         self.turns.wait();
