@@ -150,8 +150,12 @@ fn a_cycle(
         }
     }
     begun.bench.heap.options.stress = 1_000_000;
-    if begun.bench.heap.cycle.is_under_way() {
-        begun.end();
+    // A machine that others use puts its last stop off.
+    while begun.bench.heap.cycle.is_under_way() {
+        begun.mark();
+        if begun.bench.collect_new("the end") == Outcome::Done {
+            begun.bench.verify_collected();
+        }
     }
     beside
 }
