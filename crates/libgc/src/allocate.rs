@@ -155,11 +155,10 @@ struct Request {
 /// marks beside the program does not mind.
 #[inline]
 fn lets_turn_go_on(heap: &Heap, request: &Request, inner: bool) -> bool {
+    // Such kinds mark no free cells and have no disclaim procedure.
     let is_plain = |kind: usize| {
         let described = heap.space.kinds.get(kind);
-        described.is_some_and(|kind| {
-            kind.thread_lists() == ThreadLists::Plain && kind.disclaim.is_none()
-        })
+        described.is_some_and(|kind| kind.thread_lists() == ThreadLists::Plain)
     };
     heap.lets_turn_go_on()
         && !inner

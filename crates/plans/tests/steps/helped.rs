@@ -161,7 +161,7 @@ fn mark_procedures_do_not_run_on_the_helper() {
     assert!(begun.all_live());
 }
 
-/// A step is called for all the same: the helper does not go on looking for room.
+/// The helper calls for a step, and does not go on looking for room.
 fn more_wait_for_a_step_than_buffers_hold() {
     let Some(mut begun) = Begun::before(OPTIONS) else {
         return;

@@ -289,7 +289,7 @@ fn a_turn_without_limit_ends_for_who_waits() {
 }
 
 /// Types that are objects of the same kind as what they are types of: a free cell might look so, and its link is not followed while
-/// cells are handed out, whoever calls the mark procedures that there are.
+/// cells are handed out, in either mode of a turn.
 fn a_turn_takes_no_link_for_a_type() {
     const SECOND: usize = 1 << 62 | descriptor::BITMAP;
     let Some(mut begun) = Begun::before(OPTIONS) else {

@@ -25,14 +25,13 @@ use core::ptr::NonNull;
 
 use gleaner_base::sync::Turns;
 use gleaner_os::clock;
-
 use gleaner_work::Crew;
 
 use super::mark_engine::{MarkEngine, MarkOutcome, Until};
 use super::scan::MarkContext;
 use super::space::MarkSweep;
 
-/// What a turn, or several, did.
+/// What a turn did.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Done {
     /// What was scanned.
@@ -110,7 +109,7 @@ impl BesideProgram {
         self.turns.is_begun()
     }
 
-    /// Whether that turn goes on. One that does not is to be ended all the same: what it did counts then.
+    /// Whether that turn goes on. What one did that is over counts when [`BesideProgram::end_turn`] is called.
     #[inline]
     pub fn is_under_way(&self) -> bool {
         self.turns.is_under_way()

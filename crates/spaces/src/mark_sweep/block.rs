@@ -142,7 +142,7 @@ impl Block {
     /// Makes a block one of `objects` small objects. The rest of the descriptor, the marks and the cells are as they are to be.
     #[inline]
     pub(crate) fn publish_small(&mut self, objects: u16) {
-        // SAFETY: both are fields of the block, of the size of the atomics; whoever reads them meanwhile does so as here.
+        // SAFETY: both are fields of the block, of the size of the atomics. Readers beside the writer use the same atomics.
         let (count, state) = unsafe {
             (
                 AtomicU16::from_ptr(&raw mut self.objects),

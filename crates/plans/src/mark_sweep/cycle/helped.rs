@@ -166,14 +166,10 @@ impl Heap {
         self.cycle.progress.waits
     }
 
-    /// Whether the program may get cells for the list of a thread while the helper marks in a turn: nothing else is due. What one did
-    /// that is over counts at once, so that a cycle ends as soon as everything is marked.
+    /// Whether the program may get cells for the list of a thread while the helper marks in a turn: nothing else is due, and memory
+    /// is left. What one did that is over counts at once, so that a cycle ends as soon as everything is marked.
     pub fn lets_turn_go_on(&self) -> bool {
-        self.beside.is_under_way()
-            && self.options.stress == 0
-            && self.cycle.state == State::Marking
-            && !self.is_cycle_overdue()
-            && !self.is_step_due()
+        self.beside.is_under_way() && self.cycle.state == State::Marking && !self.is_step_due()
     }
 
     /// How the helper marks: what needs a mark procedure of the client's waits for a step if that would call it, as one does that is

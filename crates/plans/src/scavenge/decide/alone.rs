@@ -310,6 +310,19 @@ mod tests {
         assert_eq!(trials.count(), 6, "after 1, 4, 16, 64 and 256");
     }
 
+    /// A collection of everything that found these lines of new blocks in use.
+    fn swept(lines_lived: Option<usize>) -> Measurements {
+        Measurements {
+            was_full: true,
+            took_ns: MS,
+            allocated: MB,
+            given_back: MB,
+            filled: MB,
+            room: MB,
+            lines_lived,
+        }
+    }
+
     /// What the program did before, when promises were broken, says nothing of what it does now.
     #[test]
     fn where_next_to_nothing_lives_that_is_believed_at_once() {
@@ -319,16 +332,7 @@ mod tests {
                 patience: 1000,
                 ..Memory::NEW
             };
-            let found = Measurements {
-                was_full: true,
-                took_ns: MS,
-                allocated: MB,
-                given_back: MB,
-                filled: MB,
-                room: MB,
-                lines_lived: Some(lines_lived),
-            };
-            decide(&mut memory, &found)
+            decide(&mut memory, &swept(Some(lines_lived)))
         };
         assert!(of(50) && !of(51));
     }
@@ -339,16 +343,7 @@ mod tests {
             is_alone: false,
             ..Memory::NEW
         };
-        let found = Measurements {
-            was_full: true,
-            took_ns: MS,
-            allocated: MB,
-            given_back: MB,
-            filled: MB,
-            room: MB,
-            lines_lived: None,
-        };
-        let tried = (1..100).find(|_| decide(&mut memory, &found));
+        let tried = (1..100).find(|_| decide(&mut memory, &swept(None)));
         assert_eq!(tried, Some(UNTOLD_PATIENCE));
     }
 
