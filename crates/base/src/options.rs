@@ -27,10 +27,10 @@ pub use heap_kind::{HeapKind, Serves};
 pub use idle::{Idle, Time};
 pub use machine::{MOST_NODES, MOST_PROCESSORS, Machine, Synthetic};
 pub use types::{
-    ArrayKinds, Arrays, Crew, FilePath, FreedCells, Generations, HeapSizing, HugePages,
-    MarkGenerations, MarkPrefetch, NurseryPolicy, OldPages, OldPolicy, Optimisation, Pages,
-    Parking, Plan, Prefetch, PrefetchHint, PushOrder, References, SnapshotAt, Sweep, TaskQueue,
-    TraceOrder, Verify, WriteWatch, Zeroing, ZeroingKernel,
+    ArrayKinds, Arrays, Crew, CycleHelper, FilePath, FreedCells, Generations, HeapSizing,
+    HugePages, MarkGenerations, MarkPrefetch, NurseryPolicy, OldPages, OldPolicy, Optimisation,
+    Pages, Parking, Plan, Prefetch, PrefetchHint, PushOrder, References, SnapshotAt, Sweep,
+    TaskQueue, TraceOrder, Verify, WriteWatch, Zeroing, ZeroingKernel,
 };
 
 /// Whom an option is for.
@@ -250,8 +250,8 @@ option_table! {
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
     /// Whether a collection may keep the marks of the one before, and reclaim only what was allocated since.
     mark_generations: MarkGenerations = MarkGenerations::Auto, "generations", User, Libgc, Some("ISMM 2000, section 6"), Accepted::Choice(MarkGenerations::NAMES);
-    /// Whether a thread of the collector's marks beside the program while marking in steps is under way, where a processor is idle.
-    cycle_helper: bool = false, "cycle-helper", User, Libgc, None, SWITCH;
+    /// Whether a thread of the collector's marks beside the program, where a processor is idle. `auto`: under `generations=auto`, where it pays.
+    cycle_helper: CycleHelper = CycleHelper::Auto, "cycle-helper", User, Libgc, None, Accepted::Choice(CycleHelper::NAMES);
     /// How the heap learns which pages were written, where collections keep marks: the first that the kernel offers, in this order.
     write_watch: WriteWatch = WriteWatch::Auto, "write-watch", Tuning, Libgc, None, Accepted::Choice(WriteWatch::NAMES);
     /// When the memory of fresh objects is zeroed, and by whom.

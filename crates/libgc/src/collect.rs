@@ -288,7 +288,7 @@ fn collect_locked(heap: &mut Heap, request: Request<'_>, obeys_stop: bool) -> Ou
     let outcome = below_callbacks(heap, |heap| heap.collect(request, &Door));
     crate::settings::show_collections(heap);
     crate::idle::state::stir();
-    crate::cycle_helper::state::note_collection(heap.makes_steps());
+    crate::cycle_helper::state::note_collection(heap.wants_helper());
     if outcome == Outcome::Begun {
         crate::cycle_helper::state::stir();
     }

@@ -28,7 +28,7 @@ use crate::variables::{
     GC_all_interior_pointers, GC_free_space_divisor, GC_greatest_plausible_heap_addr,
     GC_least_plausible_heap_addr,
 };
-use crate::{cycle_helper, environment, idle, leaks, records, settings, wanted};
+use crate::{environment, idle, leaks, records, settings, wanted};
 
 /// The thread that starts the heap.
 static STARTER: AtomicI32 = AtomicI32::new(0);
@@ -137,7 +137,6 @@ fn start_heap_over(starting: Starting, layout: Layout, options: &Options) {
     if options.stats {
         wanted::want_summary();
     }
-    cycle_helper::state::prepare(options);
     idle::state::prepare(options);
     if idle::state::after_ns().is_some() {
         heap.heed_pressure(Pressure::find());

@@ -261,6 +261,29 @@ impl Round<'_> {
         }
     }
 
+    /// Has the pages of `low..high` watched from now on, and does not tell which of them were written before.
+    pub fn begin(&self, low: usize, high: usize) -> Result<(), Reason> {
+        match &*self.watch.means {
+            Means::PageScan(_) => page_scan::protect(self.pages.file, low, high),
+            Means::SoftDirty(_) => Ok(()), // When the round is finished.
+            Means::Modelled(_, kernel) => kernel.take(low, high, &mut |_, _| {}),
+        }
+    }
+
+    /// As [`Round::take`]; but those pages count as written on. For a round that is not finished.
+    pub fn read(
+        &self,
+        low: usize,
+        high: usize,
+        visit: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Reason> {
+        match &*self.watch.means {
+            Means::PageScan(_) => page_scan::read(self.pages.file, low, high, visit),
+            Means::SoftDirty(_) => soft_dirty::take(self.pages.file, low, high, visit),
+            Means::Modelled(_, kernel) => kernel.take(low, high, visit),
+        }
+    }
+
     /// Ends the round.
     pub fn finish(self) -> Result<(), Reason> {
         match &*self.watch.means {

@@ -281,6 +281,18 @@ choice! {
 }
 
 choice! {
+    /// Where a thread of the collector's marks beside the program.
+    CycleHelper {
+        /// Nowhere.
+        Off = "off",
+        /// Wherever marking may go on beside the program.
+        On = "on",
+        /// Under `generations=auto`, where it pays.
+        Auto = "auto",
+    }
+}
+
+choice! {
     /// Whether the heap asks the system for huge pages.
     HugePages {
         /// Asks not to have them.

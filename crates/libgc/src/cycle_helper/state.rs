@@ -2,13 +2,10 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use gleaner_base::options::Options;
 use gleaner_os::threads;
 use gleaner_work::IdleWatch;
 
-/// Whether the option asks for the thread. Written before the heap is published.
-static IS_WANTED: AtomicBool = AtomicBool::new(false);
-/// Whether a collection has seen that the heap marks in steps. Relaxed: it carries nothing but itself.
+/// Whether a collection has seen that the heap wants a helper. Relaxed: it carries nothing but itself.
 static IS_CALLED_FOR: AtomicBool = AtomicBool::new(false);
 /// What the thread shares with those that begin cycles; its lock is the allocator lock.
 pub static WATCH: IdleWatch = IdleWatch::new();
@@ -16,15 +13,9 @@ pub static WATCH: IdleWatch = IdleWatch::new();
 /// thread that starts the helper.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// Remembers what the options ask for.
-pub fn prepare(options: &Options) {
-    IS_WANTED.store(options.cycle_helper, Ordering::Relaxed);
-}
-
-/// A collection has ended. Under the lock.
-pub fn note_collection(makes_steps: bool) {
-    let is_called_for = makes_steps && IS_WANTED.load(Ordering::Relaxed);
-    IS_CALLED_FOR.store(is_called_for, Ordering::Relaxed);
+/// A collection has ended; whether a helper is wanted for the next ones. Under the lock.
+pub fn note_collection(is_wanted: bool) {
+    IS_CALLED_FOR.store(is_wanted, Ordering::Relaxed);
 }
 
 /// Whether there is to be a helper and is none.

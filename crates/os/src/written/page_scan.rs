@@ -199,13 +199,23 @@ pub(super) fn take(
     high: usize,
     visit: &mut dyn FnMut(usize, usize),
 ) -> Result<(), Reason> {
-    let flags = WP_MATCHING | CHECK_WPASYNC;
-    // Asked in these words the kernel has a way of its own for it, which looks at nothing else.
-    let wanted = Wanted {
-        all: PAGE_IS_WRITTEN,
-        any: 0,
-    };
-    scan(pages, (low, high), flags, wanted, visit)
+    scan(pages, (low, high), TAKEN, &WRITTEN, visit)
+}
+
+/// Protects the pages of `low..high`, and names none.
+pub(super) fn protect(pages: Fd, low: usize, high: usize) -> Result<(), Reason> {
+    // Without runs to write the kernel has a way of its own, again.
+    scan_into(pages, (low, high), TAKEN, &WRITTEN, &mut [], &mut |_, _| {})
+}
+
+/// Names the written pages of `low..high`, and leaves them as they are.
+pub(super) fn read(
+    pages: Fd,
+    low: usize,
+    high: usize,
+    visit: &mut dyn FnMut(usize, usize),
+) -> Result<(), Reason> {
+    scan(pages, (low, high), CHECK_WPASYNC, &WRITTEN, visit)
 }
 
 /// Names the pages of `low..high` that the process has in memory or swapped out. Pages of shared memory are there without that,
@@ -220,7 +230,7 @@ pub(crate) fn touched(
         all: 0,
         any: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
     };
-    scan(pages, (low, high), 0, wanted, visit)
+    scan(pages, (low, high), 0, &wanted, visit)
 }
 
 /// The categories of the pages that are named: all of `all`, and one of `any` unless that is 0.
@@ -229,16 +239,42 @@ struct Wanted {
     any: u64,
 }
 
+/// Asked in these words the kernel has a way of its own for it, which looks at nothing else.
+const WRITTEN: Wanted = Wanted {
+    all: PAGE_IS_WRITTEN,
+    any: 0,
+};
+/// What is named is protected.
+const TAKEN: u64 = WP_MATCHING | CHECK_WPASYNC;
+
 /// Names the pages of a range that are wanted.
 fn scan(
     pages: Fd,
-    (low, high): (usize, usize),
+    range: (usize, usize),
     flags: u64,
-    wanted: Wanted,
+    wanted: &Wanted,
     visit: &mut dyn FnMut(usize, usize),
 ) -> Result<(), Reason> {
-    let mut runs = [Run::default(); 64];
-    let mut low = low;
+    scan_into(
+        pages,
+        range,
+        flags,
+        wanted,
+        &mut [Run::default(); 64],
+        visit,
+    )
+}
+
+/// The same with the room that the kernel has for its answers; without any it names nothing.
+fn scan_into(
+    pages: Fd,
+    (mut low, high): (usize, usize),
+    flags: u64,
+    wanted: &Wanted,
+    runs: &mut [Run],
+    visit: &mut dyn FnMut(usize, usize),
+) -> Result<(), Reason> {
+    let names = !runs.is_empty();
     while low < high {
         let mut argument = ScanArgument {
             size: size_of::<ScanArgument>() as u64,
@@ -246,13 +282,13 @@ fn scan(
             start: low as u64,
             end: high as u64,
             walk_end: 0,
-            runs: runs.as_mut_ptr() as u64,
+            runs: if names { runs.as_mut_ptr() as u64 } else { 0 },
             runs_length: runs.len() as u64,
             most_pages: 0,
             category_inverted: 0,
             category_mask: wanted.all,
             category_anyof_mask: wanted.any,
-            return_mask: wanted.all | wanted.any,
+            return_mask: if names { wanted.all | wanted.any } else { 0 },
         };
         // SAFETY: the argument is what this request reads and writes, and its runs are writable. What is protected is
         // registered for that, which the kernel checks.

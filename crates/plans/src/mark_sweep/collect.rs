@@ -539,7 +539,7 @@ impl Heap {
     /// Until when that is marked which finalizers need, in a stop that may take until `deadline`: what takes no longer than
     /// a step is not worth another stop.
     fn revival_ends(&self, deadline: u64) -> u64 {
-        let limit = self.settings.time_limit_ns.unwrap_or(u64::MAX);
+        let limit = self.limit_ns().unwrap_or(u64::MAX);
         deadline.max(clock::monotonic_ns().saturating_add(decide::step_ns(limit)))
     }
 

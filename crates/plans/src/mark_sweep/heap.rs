@@ -27,7 +27,7 @@ use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext, MarkMode};
 use gleaner_spaces::mark_sweep::{MarkSweep, SweepMode};
 use gleaner_work::Crew;
 
-use crate::mark_sweep::cycle::{Cycle, Helped, Pacing};
+use crate::mark_sweep::cycle::{Auto, Cycle, Helped, Pacing};
 use crate::mark_sweep::decide::dying_links::DyingLinks;
 use crate::mark_sweep::decide::extent::Extent;
 use crate::mark_sweep::decide::heap_size::{self, Decision, Measurements};
@@ -184,6 +184,8 @@ pub struct Heap {
     pub mode: MarkGenerations,
     /// Under `generations=auto`: what collections took.
     pub weighing: Weighing,
+    /// The same of cycles.
+    pub(crate) auto: Auto,
     /// Marking that is under way in steps.
     pub cycle: Cycle,
     /// When the next cycle begins.
@@ -309,6 +311,7 @@ impl Heap {
             ended_cycle: Cycle::new(),
             mode: options.mark_generations,
             weighing: Weighing::default(),
+            auto: Auto::default(),
             cycle: Cycle::new(),
             pacing: Pacing::new(),
             helped: Helped::new(),
@@ -453,7 +456,9 @@ impl Heap {
             lost: self.lost(),
             new_is_cheap: self.is_new_cheap(),
             // Where collections keep marks these come at other moments, at which more may live.
-            grows_exactly: self.mode == MarkGenerations::Auto && self.space.written.is_some(),
+            grows_exactly: self.mode == MarkGenerations::Auto
+                && self.space.written.is_some()
+                && self.generations.keeps,
             composite: census.composite_bytes,
             atomic: census.atomic_bytes,
             roots: self.root_bytes,
@@ -477,8 +482,8 @@ impl Heap {
     /// Bytes of old objects that may be dead: what they take is as lost as what was allocated.
     fn lost(&self) -> usize {
         match self.space.written {
-            Some(_) => self.generations.lost(),
-            None => 0,
+            Some(_) if self.generations.keeps => self.generations.lost(),
+            _ => 0,
         }
     }
 

@@ -42,9 +42,14 @@ impl MarkSweep {
         let mut result = Ok(());
         let mut runs = Runs::new(|low: Address, high: Address| {
             if result.is_ok() {
-                result = round.take(low.word(), high.word(), &mut |from, to| {
-                    written.note_ahead(from, to)
-                });
+                result = match asked {
+                    Asked::Begun if !self.verified => round.begin(low.word(), high.word()),
+                    _ => round.take(low.word(), high.word(), &mut |from, to| {
+                        self.for_each_asked(context, (from, to), |from, to| {
+                            written.note_ahead(from, to)
+                        })
+                    }),
+                };
             }
         });
         let (small_end, large_start) = (self.pool.frontier(), self.layout.table.large_start);
@@ -77,9 +82,12 @@ impl MarkSweep {
     ) {
         for index in blocks {
             let block = self.block(index);
-            if block.state == State::Small && self.is_watched(block, context, asked) {
+            if block.state != State::Small || !asked.may_run_over(block) {
+                continue;
+            }
+            let wanted = self.is_watched(block, context, asked);
+            if runs.reach(self.start(index), self.start(index + 1), wanted) {
                 block.set_flag(WATCHED);
-                runs.extend(self.start(index), self.start(index + 1));
             }
         }
     }

@@ -43,7 +43,7 @@ use super::settle::Waiting;
 use super::space::MarkSweep;
 use super::written_pages::{ALL_PAGES, Ages, PAGE_SHIFT, WrittenPages, age};
 use crate::mark_sweep::block::{
-    BLOCK_SHIFT, Block, BlockIndex, FREED, FRESH, RESCAN, State, WATCHED,
+    BLOCK_BYTES, BLOCK_SHIFT, Block, BlockIndex, FREED, FRESH, RESCAN, State, WATCHED,
 };
 use crate::mark_sweep::size_classes::{CELL_BYTES, GRANULE};
 
@@ -89,10 +89,15 @@ impl Unwatched {
     }
 }
 
+/// Bytes of blocks without interest that a question runs over, where others follow: a call takes longer than looking at their pages.
+const MOST_BRIDGED: usize = 16 * BLOCK_BYTES;
+
 /// Neighbouring pages about which the kernel is asked in one call.
 pub(super) struct Runs<V> {
     low: Address,
     high: Address,
+    /// How far blocks that are in use follow.
+    reach: Address,
     visit: V,
 }
 
@@ -101,8 +106,24 @@ impl<V: FnMut(Address, Address)> Runs<V> {
         Runs {
             low: Address::NULL,
             high: Address::NULL,
+            reach: Address::NULL,
             visit,
         }
+    }
+
+    /// Adds a block that is in use, in the order of their addresses: for its own sake if it is `wanted`, else only to get to one
+    /// that is. Whether the kernel may be asked about it.
+    pub(super) fn reach(&mut self, low: Address, high: Address, wanted: bool) -> bool {
+        let bridged = self.reach == low && low.word() - self.high.word() <= MOST_BRIDGED;
+        if wanted {
+            if !bridged {
+                self.finish();
+                self.low = low;
+            }
+            self.high = high;
+        }
+        self.reach = high;
+        wanted || bridged
     }
 
     /// Adds pages, in the order of their addresses.
@@ -119,6 +140,7 @@ impl<V: FnMut(Address, Address)> Runs<V> {
         if self.low < self.high {
             (self.visit)(self.low, self.high);
         }
+        (self.low, self.high) = (Address::NULL, Address::NULL);
     }
 }
 
@@ -129,6 +151,23 @@ pub enum Asked {
     Old,
     /// All: what they hold is about to be marked beside the program.
     All,
+    /// All, for the same; what was written before does not matter, since everything is marked.
+    Begun,
+    /// The blocks that were not handed out since the last collection, for the last time: nobody is going to ask what is written
+    /// from now on.
+    Last,
+}
+
+impl Asked {
+    fn is_about_all(self) -> bool {
+        matches!(self, Asked::All | Asked::Begun)
+    }
+
+    /// Whether the kernel may be asked about a block for the sake of its neighbours. It may not where a later question trusts that
+    /// it never was.
+    pub(super) fn may_run_over(self, block: &Block) -> bool {
+        self.is_about_all() || self == Asked::Last || !block.has_flag(FRESH)
+    }
 }
 
 /// How blocks of a kind are dealt with when marks are kept.
@@ -228,19 +267,32 @@ impl MarkSweep {
         let Some(written) = &self.written else {
             return Ok(0);
         };
+        // The verifier wants to know what was written when.
+        let asked = match asked {
+            Asked::Begun if self.verified => Asked::All,
+            asked => asked,
+        };
         context.look_at_types(&self.kinds);
         self.set_all_pages(written, context, asked);
         let round = self.begin_round(written)?;
         let mut result = Ok(());
         self.for_each_watched(context, asked, |low, high| {
+            let (low, high) = (low.word(), high.word());
+            let mut note = |from, to| {
+                self.for_each_asked(context, (from, to), |from, to| written.note(from, to))
+            };
             if result.is_ok() {
-                result = round.take(low.word(), high.word(), &mut |from, to| {
-                    written.note(from, to)
-                });
+                result = match asked {
+                    Asked::Begun => round.begin(low, high),
+                    Asked::Last => round.read(low, high, &mut note),
+                    Asked::Old | Asked::All => round.take(low, high, &mut note),
+                };
             }
         });
         result?;
-        round.finish()?;
+        if asked != Asked::Last {
+            round.finish()?;
+        }
         self.note_ages(written);
         let pages = self.count_written(written, context);
         context.descriptors.note_question();
@@ -361,7 +413,7 @@ impl MarkSweep {
 
     /// Whether the kernel is asked about a block.
     pub(super) fn is_watched(&self, block: &Block, context: &MarkContext, asked: Asked) -> bool {
-        (asked == Asked::All || !block.has_flag(FRESH))
+        (asked.is_about_all() || !block.has_flag(FRESH))
             && self.care(block, context) == Care::Written
     }
 
@@ -382,11 +434,15 @@ impl MarkSweep {
     ) {
         let mut runs = Runs::new(visit);
         self.for_each_small_block(|index, block| {
-            if self.is_watched(block, context, asked) {
+            let wanted = self.is_watched(block, context, asked);
+            if !asked.may_run_over(block) {
+                return;
+            }
+            if runs.reach(self.start(index), self.start(index + 1), wanted) {
                 block.set_flag(WATCHED);
-                runs.extend(self.start(index), self.start(index + 1));
             }
         });
+        runs.finish();
         self.for_each_large(|index, block| {
             if self.is_watched(block, context, asked) {
                 block.set_flag(WATCHED);
@@ -395,6 +451,27 @@ impl MarkSweep {
             }
         });
         runs.finish();
+    }
+
+    /// Calls `visit` with those of the pages `from..to`, which the kernel has named, about which it was asked for their own sake.
+    pub(super) fn for_each_asked(
+        &self,
+        context: &MarkContext,
+        (from, to): (usize, usize),
+        mut visit: impl FnMut(usize, usize),
+    ) {
+        if from >= self.start(self.layout.table.large_start).word() {
+            return visit(from, to);
+        }
+        let mut at = from;
+        while at < to {
+            let index = self.layout.table.index_of(Address::new(at));
+            let end = self.start(index + 1).word().min(to);
+            if self.care(self.block(index), context) != Care::None {
+                visit(at, end);
+            }
+            at = end;
+        }
     }
 
     /// Says whether the collection that begins keeps marks.

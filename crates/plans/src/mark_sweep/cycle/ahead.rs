@@ -35,7 +35,11 @@ impl Heap {
         let mut record = Record::new(self.collections + 1);
         record.step(Phase::MarkStep, |event| {
             let until = Until::time(event.start_ns.saturating_add(quantum));
-            self.pacing.ahead = self.ask_ahead(Asked::All, self.pacing.ahead, until);
+            let asked = match self.generations.keeps {
+                true => Asked::All,
+                false => Asked::Begun,
+            };
+            self.pacing.ahead = self.ask_ahead(asked, self.pacing.ahead, until);
             event.workers = 1;
             event.objects = quantum;
             event.thread = threads::current_tid().0 as u32;

@@ -15,7 +15,7 @@ use gleaner_spaces::mark_sweep::mark::{MarkOutcome, Until};
 use gleaner_spaces::mark_sweep::scan::MarkMode;
 
 use super::state::{Helped, State};
-use crate::mark_sweep::decide::helper::{LOCKED_TURN_NS, NO_PROCESSOR, TURN_NS, Turn};
+use crate::mark_sweep::decide::helper::{LOCKED_TURN_NS, NO_PROCESSOR, PAUSE_NS, TURN_NS, Turn};
 use crate::mark_sweep::heap::Heap;
 
 /// What the helper is to do after a turn.
@@ -37,7 +37,7 @@ impl Heap {
     pub fn mark_beside_program(&mut self, waiting: &AtomicU32) -> Next {
         self.end_turn_beside();
         self.helped.is_there = true;
-        if self.cycle.state != State::Marking {
+        if self.cycle.state != State::Marking || !self.wants_helper() {
             return self.leave_to_steps(Next::Rest);
         }
         let now = clock::monotonic_ns();
@@ -54,6 +54,9 @@ impl Heap {
         self.cycle.progress.helped = true;
         if self.helper_waits() {
             return Next::Rest;
+        }
+        if core::mem::take(&mut self.helped.was_disturbed) {
+            return Next::ComeBack(PAUSE_NS);
         }
         if self.cycle.ahead.is_asking() || self.space.layout.is_in_pieces() {
             self.take_turn(waiting);
@@ -129,6 +132,7 @@ impl Heap {
             took_ns,
             own_ns,
         };
+        self.helped.was_disturbed = turn.was_disturbed() && self.cycle.state == State::Marking;
         self.free_processors.note_beside(turn.own_ns);
         self.count_turn(&turn, outcome.scanned_bytes);
         if let Some(reason) = self.helped.helper.note(&turn) {
@@ -196,7 +200,7 @@ impl Heap {
 
     /// Whether the helper, if there is one, would mark now, as far as anybody knows.
     pub(super) fn is_helper_expected(&self) -> bool {
-        self.helped.is_expected() && self.free_processors.is_any_idle()
+        self.wants_helper() && self.helped.is_expected() && self.free_processors.is_any_idle()
     }
 
     /// Marking goes on beside the program: steps are not due before the helper, if there is one, has had time to come.

@@ -36,6 +36,7 @@
 //! the lock ([`gleaner_spaces::mark_sweep::beside`]). Steps run on the thread that allocates and on helpers, while the world runs.
 
 mod ahead;
+mod auto;
 mod end;
 mod helped;
 mod pacing;
@@ -43,4 +44,4 @@ mod state;
 mod steps;
 
 pub use helped::Next;
-pub use state::{Cycle, Ended, Helped, Pacing};
+pub use state::{Auto, Cycle, Ended, Helped, Pacing};

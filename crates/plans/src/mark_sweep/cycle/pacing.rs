@@ -125,7 +125,7 @@ impl Heap {
 
     /// What the last stop of a `cycle` tells, in which everything was marked.
     pub(crate) fn note_last_stop(&mut self, record: &Record, cycle: &Cycle) {
-        if let Some(limit) = self.settings.time_limit_ns
+        if let Some(limit) = self.limit_ns()
             && cycle.can_end()
         {
             let times = cycle.stops.saturating_sub(1);
@@ -137,6 +137,7 @@ impl Heap {
     /// What a collection that has ended a cycle tells of it, before a new count of what is allocated begins.
     pub(crate) fn note_cycle(&mut self) {
         let ended = self.ended_cycle;
+        self.auto.stepped_ns = ended.stepped.1;
         if !ended.is_under_way() || !self.extent.keeps_marks() {
             return;
         }

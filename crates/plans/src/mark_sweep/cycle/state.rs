@@ -4,6 +4,7 @@ use gleaner_base::events::{Event, Phase};
 use gleaner_os::clock;
 use gleaner_spaces::mark_sweep::block::BlockIndex;
 
+use crate::mark_sweep::decide::beside::Choice;
 use crate::mark_sweep::decide::cycle::{Progress, PuttingOff};
 use crate::mark_sweep::decide::helper::Helper;
 use crate::mark_sweep::decide::pacer::{Pacer, Taken};
@@ -223,6 +224,8 @@ pub struct Helped {
     pub(super) marked: Event,
     /// Nanoseconds of the processor's time that its thread had used when its last turn ended.
     pub(super) cpu_ns: u64,
+    /// Whether its last turn ended before it had well begun.
+    pub(super) was_disturbed: bool,
 }
 
 impl Helped {
@@ -233,6 +236,7 @@ impl Helped {
             is_there: false,
             marked: Event::new(Phase::MarkBeside, 0),
             cpu_ns: 0,
+            was_disturbed: false,
         }
     }
 
@@ -247,6 +251,17 @@ impl Default for Helped {
     fn default() -> Helped {
         Helped::new()
     }
+}
+
+/// Under `generations=auto`: what is known of cycles.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Auto {
+    /// What decides whether there are any.
+    pub(super) choice: Choice,
+    /// Nanoseconds of all turns of the helper, and how many these were, when a collection was weighed last.
+    pub(super) turned: (u64, u64),
+    /// Nanoseconds of steps in the last cycle that has ended, until that is weighed.
+    pub(super) stepped_ns: u64,
 }
 
 /// Nanoseconds of a step under `stress=N`, where steps are to be many.

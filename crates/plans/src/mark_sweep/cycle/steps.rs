@@ -19,13 +19,21 @@ use crate::shared::record::Record;
 impl Heap {
     /// How long a stop may take if marking can be put off, in nanoseconds; 0 where nothing bounds it.
     pub(crate) fn stop_goal_ns(&self) -> u64 {
-        let limit = self.settings.time_limit_ns.filter(|_| self.makes_steps());
-        limit.unwrap_or(0)
+        let is_asked = self.makes_steps() && self.mode == MarkGenerations::Incremental;
+        self.settings
+            .time_limit_ns
+            .filter(|_| is_asked)
+            .unwrap_or(0)
     }
 
     /// Whether collections may be marked in steps.
     pub fn makes_steps(&self) -> bool {
-        self.mode == MarkGenerations::Incremental && self.space.written.is_some()
+        let is_wanted = match self.mode {
+            MarkGenerations::Incremental => true,
+            MarkGenerations::Auto => self.marks_beside(),
+            _ => false,
+        };
+        is_wanted && self.space.written.is_some()
     }
 
     /// Decides how a collection of `extent` is marked. Before it there was this `cycle`, and old objects on `pages`
@@ -41,9 +49,13 @@ impl Heap {
             return Marking::InStop;
         }
         let goes_on = matches!(extent, Extent::Stepped(_) | Extent::SteppedNew(_));
+        let begins_beside = self.mode == MarkGenerations::Auto && !goes_on;
+        if begins_beside && (extent.keeps_marks() || !self.is_cycle_expected()) {
+            return Marking::InStop;
+        }
         let expected = self.expected(extent, cycle, pages, false);
         let m = Measurements {
-            limit_ns: self.settings.time_limit_ns,
+            limit_ns: self.limit_ns(),
             expected,
             at_most: self.expected(extent, cycle, pages, true) + self.revived(),
             scanned: self.totals.last_scanned,
@@ -60,7 +72,7 @@ impl Heap {
             stops: cycle.stops,
             ends_at_once: self.pacing.putting_off.is_in_vain(),
             in_stop_alone: goes_on && self.context.has_client_procs(),
-            steps_asked: wish.in_steps && !goes_on,
+            steps_asked: wish.in_steps && !goes_on || begins_beside,
             even_if_small: self.options.stress != 0 && !extent.keeps_marks(),
         };
         match cycle::begin(&m) {
@@ -226,7 +238,7 @@ impl Heap {
 
     /// How long a step takes, in nanoseconds.
     pub(super) fn step_ns(&self) -> u64 {
-        let limit = self.settings.time_limit_ns.unwrap_or(u64::MAX);
+        let limit = self.limit_ns().unwrap_or(u64::MAX);
         match self.options.stress {
             0 => cycle::step_ns(limit),
             _ => STRESS_STEP_NS,

@@ -3,7 +3,8 @@
 //! It marks in turns, each of which ends as soon as a thread of the program's wants what it has: the heap but for cells for the
 //! threads' lists, or the allocator lock. So it keeps the program waiting for microseconds, as long as it has a processor. Two things
 //! keep it away. No processor was idle lately, as the system counts. Or it lost the processor in a turn: then it stays away for a
-//! while, twice as long each time. What needs a mark procedure of the program's, which runs on no thread of the collector's, waits
+//! while, twice as long each time. And it pauses where a turn ended at once, so that a program that wants the heap all the time hardly
+//! waits for it. What needs a mark procedure of the program's, which runs on no thread of the collector's, waits
 //! for a step if steps call these.
 
 use gleaner_base::events::reasons::PROCESSOR_LOST;
@@ -36,6 +37,11 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// Whether it had hardly begun when the program wanted what it has.
+    pub fn was_disturbed(&self) -> bool {
+        self.took_ns < SHORT_TURN_NS
+    }
+
     /// Nanoseconds for which it was without the processor.
     pub fn lost_ns(&self) -> u64 {
         match self.took_ns.saturating_sub(self.own_ns) {
@@ -44,6 +50,11 @@ impl Turn {
         }
     }
 }
+
+/// A turn that ends sooner was disturbed: the program has asked for what it has.
+const SHORT_TURN_NS: u64 = 25_000;
+/// For how long the helper leaves the program alone behind such a turn. Nanoseconds.
+pub const PAUSE_NS: u64 = 100_000;
 
 /// What is remembered of earlier turns.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +139,16 @@ mod tests {
         }
         assert_eq!(turn(now, 3 * MS).lost_ns(), 3 * MS);
         assert_eq!(turn(now, LOST_NS - 1).lost_ns(), 0);
+    }
+
+    #[test]
+    fn a_turn_that_ended_at_once_was_disturbed() {
+        let of = |took_ns| Turn {
+            took_ns,
+            ..Turn::default()
+        };
+        assert!(of(SHORT_TURN_NS - 1).was_disturbed());
+        assert!(!of(SHORT_TURN_NS).was_disturbed() && !of(TURN_NS).was_disturbed());
     }
 
     #[test]

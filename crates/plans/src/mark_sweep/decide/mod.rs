@@ -5,6 +5,7 @@
 
 pub mod advice;
 pub mod balance;
+pub mod beside;
 pub mod cycle;
 pub mod dying_links;
 pub mod extent;

@@ -222,6 +222,10 @@ impl Pacer {
             true => self.allowance(m, (SHARE_HELPED, PACE_HELPED), PROGRAM_TIMES_HELPED),
             false => least,
         };
+        let margin = match m.helped {
+            true => self.margin / LEAST_MARGIN,
+            false => self.margin,
+        };
         Plan {
             allowance,
             // It needs some time, also where a cycle begins too late.
@@ -230,7 +234,7 @@ impl Pacer {
                 false => least,
             }
             .min(allowance),
-            lead: ((allowance as f64 * self.margin) as usize).saturating_add(LEAST_WAIT),
+            lead: ((allowance as f64 * margin) as usize).saturating_add(LEAST_WAIT),
         }
     }
 

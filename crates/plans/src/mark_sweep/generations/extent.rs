@@ -59,12 +59,15 @@ impl Heap {
             let before = self.generations.written;
             let mut marking = self.decide_marking(wish, extent, &cycle, before);
             let asked = match marking {
-                Marking::For(_) => Asked::All,
-                Marking::InStop => Asked::Old,
+                Marking::For(_) if self.generations.keeps || extent.keeps_marks() => Asked::All,
+                Marking::For(_) => Asked::Begun,
+                Marking::InStop if self.generations.keeps => Asked::Old,
+                Marking::InStop => Asked::Last,
             };
             // Else what is written until the next question counts for that.
             self.generations.written = 0;
-            if extent.keeps_marks() || asked == Asked::All || extent::is_built_on(self.rest()) {
+            let builds_on = self.generations.keeps && extent::is_built_on(self.rest());
+            if extent.keeps_marks() || marking != Marking::InStop || builds_on {
                 is_asked = true;
                 match self.space.ask_written(&self.context, asked) {
                     Ok(pages) => {
@@ -128,7 +131,7 @@ impl Heap {
     /// `generations=auto`.
     pub(crate) fn is_new_cheap(&self) -> bool {
         self.mode == MarkGenerations::Auto
-            && self.generations.marks_hold
+            && self.generations.has_marks()
             && self.rest() == 0
             && self.generations.is_new_cheap()
     }
@@ -138,7 +141,7 @@ impl Heap {
         Measurements {
             everything_asked: wish.everything,
             cycle_asked: wish.in_steps,
-            marks_hold: generations.marks_hold,
+            marks_hold: generations.has_marks(),
             stepped: matches!(cycle.ended(), Ended::Marked | Ended::Early),
             stepped_new: cycle.is_of_new(),
             disturbed: self.context.disturbed.load(Ordering::Relaxed),
@@ -201,6 +204,7 @@ impl Heap {
                 .watch_writes(named(&options), Filters::Ignored)
                 .inspect_err(|&unavailable| self.unwatched = Some(unavailable))?;
             self.generations.marks_hold = false;
+            self.generations.keeps = true;
             self.unwatched_since = "";
             self.mode = MarkGenerations::Incremental;
             self.pacing.look_at = 0;
@@ -218,16 +222,21 @@ impl Heap {
         let faults = self.space.written.as_ref().map_or(0, |written| {
             record.objects(Phase::Written) * written.watch.cost.write_ns
         });
-        self.weighing.note(self.extent, now, took, faults);
+        let turned = self.take_turned();
+        self.weighing
+            .note(self.extent, now, took + turned.0, faults);
         let composite = self.space.census.composite_bytes;
         let lived = core::mem::replace(&mut self.weighing.lived, composite);
+        let makes_steps = self.makes_steps();
         let measured = &mut self.weighing.measured;
-        measured.watching = self.space.written.is_some();
+        measured.watching = self.space.written.is_some() && self.generations.keeps;
         measured.composite = composite;
         measured.changed = composite.abs_diff(lived);
         measured.roots = self.root_bytes;
         measured.finds_leaks = request.finds_leaks;
         measured.promising = match watching::is_promising(measured) {
+            // Collections that are marked beside the program have no long stops.
+            true if makes_steps => 0,
             true => measured.promising.saturating_add(1),
             false => 0,
         };
@@ -242,30 +251,47 @@ impl Heap {
             }
             watching::Decision::Watch(reason) => {
                 self.weighing.begin_trial();
-                match self.begin_watch() {
-                    Ok(()) => {
-                        self.generations.marks_hold = false;
-                        self.unwatched_since = "";
-                        self.record_watch(record, reason);
-                    }
-                    Err(unavailable) => {
-                        self.stay_unwatched(unavailable);
-                        let reason = match self.unwatched_since {
-                            "" => "the kernel does not say what is written",
-                            since => since,
-                        };
-                        add_watch_event(record, reason, 0);
-                    }
-                }
+                self.begin_watch_for(record, true, reason);
             }
             watching::Decision::Stop(reason) => {
                 self.weighing.give_up();
-                self.record_watch(record, reason);
-                self.space.written = None;
-                self.unwatched_since = reason;
-                self.generations.marks_hold = false;
+                self.end_watch(record, reason);
             }
         }
+        self.weigh_cycles(record, took, turned);
+    }
+
+    /// Under `auto`: has writes watched from now on, so that marks are kept or only for cycles, and says why.
+    pub(crate) fn begin_watch_for(
+        &mut self,
+        record: &mut Record,
+        keeps: bool,
+        reason: &'static str,
+    ) {
+        match self.begin_watch() {
+            Ok(()) => {
+                self.generations.marks_hold = false;
+                self.generations.keeps = keeps;
+                self.unwatched_since = "";
+                self.record_watch(record, reason);
+            }
+            Err(unavailable) => {
+                self.stay_unwatched(unavailable);
+                let reason = match self.unwatched_since {
+                    "" => "the kernel does not say what is written",
+                    since => since,
+                };
+                add_watch_event(record, reason, 0);
+            }
+        }
+    }
+
+    /// Under `auto`: writes are watched no longer, and why.
+    pub(crate) fn end_watch(&mut self, record: &mut Record, reason: &'static str) {
+        self.record_watch(record, reason);
+        self.space.written = None;
+        self.unwatched_since = reason;
+        self.generations.marks_hold = false;
     }
 
     /// Where addresses are short they stay with the heap as long as pages are watched: gives the watch up, but not in a cycle.

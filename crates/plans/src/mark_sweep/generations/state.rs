@@ -13,6 +13,8 @@ use crate::mark_sweep::decide::watching;
 pub struct Generations {
     /// Whether the last collection was completed, and knew what was written before it.
     pub(crate) marks_hold: bool,
+    /// Whether marks are kept from one collection to the next. Else pages are watched for cycles alone.
+    pub(crate) keeps: bool,
     pub(super) live: usize,
     /// What the last collection of everything found.
     pub(super) everything: Census,
@@ -56,6 +58,7 @@ impl Generations {
     pub const fn new() -> Generations {
         Generations {
             marks_hold: false,
+            keeps: true,
             live: 0,
             everything: Census::NONE,
             floating: 0,
@@ -77,6 +80,11 @@ impl Generations {
             last_new: None,
             last_whole: 0,
         }
+    }
+
+    /// Whether the next collection can build on the marks of the last.
+    pub(super) fn has_marks(&self) -> bool {
+        self.keeps && self.marks_hold
     }
 
     /// Whether collections of new objects scan little beside those of everything.
