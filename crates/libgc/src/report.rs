@@ -354,7 +354,7 @@ fn write_advice(text: &mut impl fmt::Write, heap: HeapView) {
         elapsed_ns: clock::monotonic_ns().saturating_sub(totals.started_ns + totals.snapshots_ns),
         stopped_ns: totals.stopped_ns,
         collections: heap.collections() - begun.collections,
-        // Under `auto` marks are kept only where that takes clearly less, and no collection is in steps.
+        // Under `auto` marks are kept only where that takes clearly less.
         others: match heap.mode() {
             MarkGenerations::Auto => totals.cycles,
             _ => totals.kept_marks + totals.cycles,

@@ -1,4 +1,4 @@
-//! A thread of the collector's marks beside the program while marking in steps is under way, where a processor is idle (option
+//! A thread of the collector's marks beside the program, where a processor is idle and that is asked for or pays (option
 //! `cycle-helper`).
 //!
 //! It takes the allocator lock to begin a turn, and marks without. A turn takes half a millisecond at most, and ends within

@@ -21,6 +21,8 @@
 //! beside other threads. As long as it is there and memory is left, no step is due, but for what needs mark procedures of the
 //! client's where steps call them: it waits for these.
 //!
+//! Under `generations=auto` only the helper's marking makes a cycle worthwhile, and marks need not be kept (`auto`).
+//!
 //! Where a question about written pages takes longer than a step, the kernel is asked in pieces ahead of the first and the last stop
 //! (`ahead`). The stops ask as ever, since programs write on.
 //!
