@@ -250,7 +250,7 @@ option_table! {
     generations: Generations = Generations::Auto, "generations", Tuning, Precise, None, Accepted::Choice(Generations::NAMES);
     /// Whether a collection may keep the marks of the one before, and reclaim only what was allocated since.
     mark_generations: MarkGenerations = MarkGenerations::Auto, "generations", User, Libgc, Some("ISMM 2000, section 6"), Accepted::Choice(MarkGenerations::NAMES);
-    /// Whether a thread of the collector's marks beside the program, where a processor is idle. `auto`: under `generations=auto`, where it pays.
+    /// Whether a thread marks beside the program, where a processor is idle. `auto`: under `generations=auto`, where it pays.
     cycle_helper: CycleHelper = CycleHelper::Auto, "cycle-helper", User, Libgc, None, Accepted::Choice(CycleHelper::NAMES);
     /// How the heap learns which pages were written, where collections keep marks: the first that the kernel offers, in this order.
     write_watch: WriteWatch = WriteWatch::Auto, "write-watch", Tuning, Libgc, None, Accepted::Choice(WriteWatch::NAMES);

@@ -28,14 +28,15 @@ pub struct Measurements {
 }
 
 /// Stops that take less are not worth a cycle, nor half of that where there are cycles already. Nanoseconds.
-const LEAST_STOP_NS: u64 = 2_000_000;
+const LEAST_STOP_NS: u64 = 3_000_000;
 /// The program's time is at least so many times that of marking, in halves: before there are cycles, and as long as there are.
 const HALVES_AT_FIRST: u64 = 4;
 const HALVES: u64 = 3;
 /// Cycles, one after the other, most of whose marking was left to steps.
 const MOST_LATE: u32 = 3;
-/// Where turns are shorter in the mean, the program wants too often what the helper has. Nanoseconds.
+/// Where so many turns are shorter in the mean, the program wants too often what the helper has. Nanoseconds.
 const LEAST_TURN_NS: u64 = 50_000;
+const WORTH_COUNTING: u64 = 32;
 /// Collections that pass until it is tried again: at first, and after many attempts that failed.
 const FIRST_WAIT: u32 = 16;
 const LONGEST_WAIT: u32 = 1024;
@@ -75,7 +76,7 @@ impl Choice {
             true => self.late + 1,
             false => 0,
         };
-        let is_disturbed = m.turns > 0 && m.turned_ns / m.turns < LEAST_TURN_NS;
+        let is_disturbed = m.turns >= WORTH_COUNTING && m.turned_ns / m.turns < LEAST_TURN_NS;
         if self.is_on && (is_disturbed || self.late >= MOST_LATE) {
             self.late = 0;
             self.waited = self
@@ -134,12 +135,12 @@ mod tests {
         // Where there are cycles a little less is enough than for the first.
         for (change, is_first, is_next) in [
             (
-                (|m| m.stop_ns = 2 * MS) as fn(&mut Measurements),
+                (|m| m.stop_ns = LEAST_STOP_NS) as fn(&mut Measurements),
                 true,
                 true,
             ),
-            (|m| m.stop_ns = 2 * MS - 1, false, true),
-            (|m| m.stop_ns = MS - 1, false, false),
+            (|m| m.stop_ns = LEAST_STOP_NS - 1, false, true),
+            (|m| m.stop_ns = LEAST_STOP_NS / 2 - 1, false, false),
             (|m| m.program_ns = 40 * MS, true, true),
             (|m| m.program_ns = 40 * MS - 1, false, true),
             (|m| m.program_ns = 30 * MS - 1, false, false),
@@ -197,15 +198,17 @@ mod tests {
 
     #[test]
     fn a_program_that_ends_all_turns_is_left_alone_at_once() {
-        let of = |mean_ns| Measurements {
-            turns: 300,
-            turned_ns: 300 * mean_ns,
+        let of = |turns, mean_ns| Measurements {
+            turns,
+            turned_ns: turns * mean_ns,
             ..usual()
         };
         let mut choice = Choice::new();
         choice.note(&usual());
-        choice.note(&of(LEAST_TURN_NS));
+        choice.note(&of(300, LEAST_TURN_NS));
+        choice.note(&of(WORTH_COUNTING - 1, 0));
         assert!(choice.is_on());
-        assert_eq!(waits(&mut choice, &of(LEAST_TURN_NS - 1), 1), FIRST_WAIT);
+        let all_end = of(WORTH_COUNTING, LEAST_TURN_NS - 1);
+        assert_eq!(waits(&mut choice, &all_end, 1), FIRST_WAIT);
     }
 }
