@@ -67,6 +67,9 @@ impl Heap {
 
     /// A collection has ended, before which the helper has taken turns for so long. Begins or ends the watch for cycles.
     pub(crate) fn weigh_cycles(&mut self, record: &mut Record, took: u64, turned: (u64, u64)) {
+        if self.mode != MarkGenerations::Auto {
+            return; // The kernel has just said that it does not tell what is written.
+        }
         let measured = self.measure_beside(took, turned);
         self.auto.choice.note(&measured);
         match self.space.written.is_some() {

@@ -199,6 +199,8 @@ impl Heap {
     /// The program asks for incremental collection. True if writes are watched from now on; false if the options forbid it.
     pub fn enable_incremental(&mut self) -> Result<bool, Unavailable> {
         if matches!(self.mode, MarkGenerations::Asked | MarkGenerations::Auto) {
+            // What was written since one began under `auto` is lost with its watch.
+            self.give_up_cycle();
             let options = self.options;
             self.space
                 .watch_writes(named(&options), Filters::Ignored)
