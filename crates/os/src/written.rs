@@ -67,6 +67,21 @@ pub trait KernelModel: Sync {
         visit: &mut dyn FnMut(usize, usize),
     ) -> Result<(), Reason>;
 
+    /// As [`Round::begin`].
+    fn begin(&self, low: usize, high: usize) -> Result<(), Reason> {
+        self.take(low, high, &mut |_, _| {})
+    }
+
+    /// As [`Round::read`].
+    fn read(
+        &self,
+        low: usize,
+        high: usize,
+        visit: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Reason> {
+        self.take(low, high, visit)
+    }
+
     /// As [`Round::finish`].
     fn finish(&self) -> Result<(), Reason>;
 
@@ -266,7 +281,7 @@ impl Round<'_> {
         match &*self.watch.means {
             Means::PageScan(_) => page_scan::protect(self.pages.file, low, high),
             Means::SoftDirty(_) => Ok(()), // When the round is finished.
-            Means::Modelled(_, kernel) => kernel.take(low, high, &mut |_, _| {}),
+            Means::Modelled(_, kernel) => kernel.begin(low, high),
         }
     }
 
@@ -280,7 +295,7 @@ impl Round<'_> {
         match &*self.watch.means {
             Means::PageScan(_) => page_scan::read(self.pages.file, low, high, visit),
             Means::SoftDirty(_) => soft_dirty::take(self.pages.file, low, high, visit),
-            Means::Modelled(_, kernel) => kernel.take(low, high, visit),
+            Means::Modelled(_, kernel) => kernel.read(low, high, visit),
         }
     }
 

@@ -3,8 +3,6 @@
 
 mod support;
 
-use core::sync::atomic::{AtomicBool, AtomicUsize};
-
 use gleaner_mem::Address;
 use gleaner_spaces::mark_sweep::Stage;
 use gleaner_spaces::mark_sweep::block::NO_BLOCK;
@@ -13,9 +11,8 @@ use gleaner_spaces::mark_sweep::explicit_free::{FreeError, push_cell, push_magaz
 use gleaner_spaces::mark_sweep::kinds::{
     ATOMIC_UNCOLLECTABLE, Kind, NORMAL, PTRFREE, UNCOLLECTABLE, descriptor,
 };
-use gleaner_spaces::mark_sweep::object_descriptors::ObjectDescriptors;
 use gleaner_spaces::mark_sweep::reclaim::Ageing;
-use gleaner_spaces::mark_sweep::scan::{FROM_STACK, MAX_PROCS, MarkContext, MarkMode};
+use gleaner_spaces::mark_sweep::scan::FROM_STACK;
 use gleaner_spaces::mark_sweep::settle::Waiting;
 use gleaner_spaces::mark_sweep::size_classes::{CELL_BYTES, class_of};
 use gleaner_spaces::mark_sweep::view::SpaceView;
@@ -306,21 +303,7 @@ fn cells_of_the_block_that_a_thread_owns_are_not_marked() {
 #[test]
 fn a_stale_word_does_not_keep_a_freed_cell() {
     let mut space = Space::new(SweepMode::Lazy, false);
-    let context = MarkContext {
-        table: space.0.layout.table,
-        all_interior: true,
-        displacements: [false; BLOCK / 2],
-        procs: [None; MAX_PROCS],
-        procs_on_helpers: false,
-        poison: false,
-        own_procs: 0,
-        mode: MarkMode::Whole,
-        observes: false,
-        overflowed: AtomicBool::new(false),
-        dropped: AtomicUsize::new(0),
-        disturbed: AtomicBool::new(false),
-        descriptors: ObjectDescriptors::new(),
-    };
+    let context = support::context(&space);
     let [live, stale] = [0, 1].map(|_| space.0.allocate_small(UNCOLLECTABLE, 3).unwrap());
     space.0.free(stale).unwrap();
     space.0.clear_marks(Waiting::TakenBack);

@@ -19,10 +19,15 @@ struct Pages {
 
 impl Pages {
     fn new(count: usize) -> Pages {
-        let start = memory::map(count * PAGE_BYTES).unwrap();
-        let pages = Pages { start, count };
+        let pages = Pages::untouched(count);
         (0..count).for_each(|page| pages.write(page));
         pages
+    }
+
+    /// Not yet written.
+    fn untouched(count: usize) -> Pages {
+        let start = memory::map(count * PAGE_BYTES).unwrap();
+        Pages { start, count }
     }
 
     fn low(&self) -> usize {
@@ -65,14 +70,23 @@ impl Pages {
 
     /// The pages that a round finds.
     fn written(&self, watch: &Watch) -> Vec<usize> {
-        let mut found = Vec::new();
         let round = watch.round().unwrap();
+        let found = self.named(|visit| round.take(self.low(), self.high(), visit));
+        round.finish().unwrap();
+        found
+    }
+
+    /// The pages that a question names.
+    fn named(
+        &self,
+        ask: impl FnOnce(&mut dyn FnMut(usize, usize)) -> Result<(), Reason>,
+    ) -> Vec<usize> {
+        let mut found = Vec::new();
         let mut visit = |from: usize, to: usize| {
             assert!(from < to && from.is_multiple_of(PAGE_BYTES) && to.is_multiple_of(PAGE_BYTES));
             found.extend((from - self.low()) / PAGE_BYTES..(to - self.low()) / PAGE_BYTES);
         };
-        round.take(self.low(), self.high(), &mut visit).unwrap();
-        round.finish().unwrap();
+        ask(&mut visit).unwrap();
         found
     }
 }
@@ -192,6 +206,104 @@ fn pages_that_a_round_left_out_or_that_were_given_back_are_seen() {
         assert!(unsafe { memory::release(third, PAGE_BYTES) });
         pages.write(3);
         assert_eq!(pages.written(&watch), [3]);
+    }
+}
+
+/// Also of pages that nobody has touched before: what is written to those afterwards is named.
+#[test]
+fn a_round_that_begins_watches_all_and_names_nothing() {
+    let _alone = alone();
+    for mechanism in here() {
+        let pages = Pages::untouched(600);
+        let watch = pages.watch(mechanism);
+        // More runs than fit into one answer.
+        (0..400).step_by(2).for_each(|page| pages.write(page));
+        let round = watch.round().unwrap();
+        round.begin(pages.low(), pages.high()).unwrap();
+        round.finish().unwrap();
+        // Nothing of what was written before.
+        assert_eq!(pages.written(&watch), [], "{mechanism:?}");
+        let later = [0, 1, 300, 401, 599];
+        later.iter().for_each(|&page| pages.write(page));
+        assert_eq!(pages.written(&watch), later, "{mechanism:?}");
+    }
+}
+
+/// What was written before is not forgotten there.
+#[test]
+fn a_round_that_begins_leaves_out_what_it_is_not_asked_about() {
+    let _alone = alone();
+    if trial(Mechanism::PageScan).is_err() {
+        return;
+    }
+    let pages = Pages::new(16);
+    let watch = pages.watch(Mechanism::PageScan);
+    let round = watch.round().unwrap();
+    let at = |page: usize| pages.low() + page * PAGE_BYTES;
+    round.begin(at(4), at(8)).unwrap();
+    round.finish().unwrap();
+    let expected: Vec<usize> = (0..4).chain(8..16).collect();
+    assert_eq!(pages.written(&watch), expected);
+}
+
+/// As often as it is asked; the next round takes it.
+#[test]
+fn a_round_that_reads_leaves_pages_as_they_are() {
+    let _alone = alone();
+    for mechanism in here() {
+        let pages = Pages::new(1000);
+        let watch = pages.watch(mechanism);
+        pages.written(&watch);
+        // More runs than fit into one answer.
+        let written: Vec<usize> = (1..1000).step_by(3).collect();
+        written.iter().for_each(|&page| pages.write(page));
+        for _ in 0..2 {
+            let round = watch.round().unwrap();
+            let found = pages.named(|visit| round.read(pages.low(), pages.high(), visit));
+            assert_eq!(found, written, "{mechanism:?}");
+            // It is not finished.
+        }
+        pages.write(0);
+        let round = watch.round().unwrap();
+        let found = pages.named(|visit| round.read(pages.low(), pages.at(2) as usize, visit));
+        assert_eq!(found, [0, 1], "{mechanism:?}");
+        drop(round);
+        let all: Vec<usize> = [0].into_iter().chain(written).collect();
+        assert_eq!(pages.written(&watch), all, "{mechanism:?}");
+        assert_eq!(pages.written(&watch), [], "{mechanism:?}");
+    }
+}
+
+/// Nothing is protected that the next write to it would take a fault for.
+#[test]
+fn pages_that_were_read_are_written_without_a_fault() {
+    let _alone = alone();
+    for mechanism in here() {
+        let pages = Pages::new(256);
+        let watch = pages.watch(mechanism);
+        pages.written(&watch);
+        let writes = || {
+            let before = faults_of_this_thread();
+            (0..256).for_each(|page| pages.write(page));
+            faults_of_this_thread() - before
+        };
+        assert!(writes() >= 256, "{mechanism:?}: watched pages take faults");
+        let round = watch.round().unwrap();
+        round
+            .read(pages.low(), pages.high(), &mut |_, _| {})
+            .unwrap();
+        drop(round);
+        let faults = writes();
+        assert!(faults < 128, "{mechanism:?}: {faults} faults");
+    }
+}
+
+fn faults_of_this_thread() -> i64 {
+    // SAFETY: numbers, all of which may be zero; the call fills them.
+    unsafe {
+        let mut usage: libc::rusage = core::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut usage), 0);
+        usage.ru_minflt
     }
 }
 

@@ -89,13 +89,9 @@ impl Kernel {
     }
 }
 
-impl KernelModel for Kernel {
-    fn take(
-        &self,
-        low: usize,
-        high: usize,
-        visit: &mut dyn FnMut(usize, usize),
-    ) -> Result<(), Reason> {
+impl Kernel {
+    /// The pages of `low..high` that count as written, by their first bytes. Is it `taken`, they count so until now.
+    fn ask(&self, low: usize, high: usize, taken: bool) -> Vec<usize> {
         let mut table = self.table.lock().unwrap();
         if self.answers == Answers::ProtectsLate {
             for (page, waits) in self.late.lock().unwrap().iter_mut().enumerate() {
@@ -110,10 +106,11 @@ impl KernelModel for Kernel {
             if !(low..high).contains(&start) || !table[page] {
                 continue;
             }
-            if self.answers == Answers::ProtectsLate {
-                self.late.lock().unwrap()[page] = true;
-            } else if self.answers != Answers::InTwoCalls {
-                self.protect(&mut table, page);
+            match self.answers {
+                _ if !taken => {}
+                Answers::ProtectsLate => self.late.lock().unwrap()[page] = true,
+                Answers::InTwoCalls => {}
+                _ => self.protect(&mut table, page),
             }
             let is_omitted =
                 self.omitted == Some(number) && self.is_stopped.load(Ordering::Relaxed);
@@ -124,8 +121,39 @@ impl KernelModel for Kernel {
         drop(table);
         named.sort_unstable();
         named
-            .iter()
-            .for_each(|&start| visit(start, start + PAGE_BYTES));
+    }
+}
+
+/// Calls `visit` with each of the pages.
+fn name(pages: &[usize], visit: &mut dyn FnMut(usize, usize)) {
+    pages
+        .iter()
+        .for_each(|&start| visit(start, start + PAGE_BYTES));
+}
+
+impl KernelModel for Kernel {
+    fn take(
+        &self,
+        low: usize,
+        high: usize,
+        visit: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Reason> {
+        name(&self.ask(low, high, true), visit);
+        Ok(())
+    }
+
+    fn begin(&self, low: usize, high: usize) -> Result<(), Reason> {
+        self.ask(low, high, true);
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        low: usize,
+        high: usize,
+        visit: &mut dyn FnMut(usize, usize),
+    ) -> Result<(), Reason> {
+        name(&self.ask(low, high, false), visit);
         Ok(())
     }
 

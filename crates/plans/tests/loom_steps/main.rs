@@ -42,7 +42,7 @@ use gleaner_mem::Address;
 use loom::thread;
 
 use kernel::Answers;
-use stage::{BORN, FRESH, HELD, SIZES, Stage, Stops, X, Y};
+use stage::{BORN, FRESH, HELD, SIZES, Stage, Stops, Wanted, X, Y};
 
 /// Words of the collecting thread's stack.
 const STACK_WORDS: usize = 1 << 17;
@@ -77,6 +77,7 @@ enum Course {
 struct Model {
     answers: Answers,
     stops: Stops,
+    wanted: Wanted,
     course: Course,
     /// What the first mutator does in the cycle before there are other threads.
     before: Program,
@@ -86,6 +87,7 @@ struct Model {
 const USUAL: Model = Model {
     answers: Answers::AtOnce,
     stops: Stops::Whole,
+    wanted: Wanted::Asked,
     course: Course::Steps,
     before: ALONE,
     programs: &[],
@@ -93,7 +95,7 @@ const USUAL: Model = Model {
 
 /// The collecting thread.
 fn collects(model: Model, early: Seen) {
-    let stage = Arc::new(Stage::new(model.answers, model.stops));
+    let stage = Arc::new(Stage::new(model.answers, model.stops, model.wanted));
     stage.begin();
     (model.before)(&stage, 0);
     let start = |own: usize| {
@@ -419,6 +421,31 @@ fn soft_dirty_bits_are_asked_for_in_stops() {
     }
 }
 
+/// The first stop only has pages watched, and the last one only reads which were written.
+#[test]
+fn a_cycle_for_which_nobody_has_asked_loses_nothing() {
+    let cases: [(usize, Course, Program, &[Program]); 8] = [
+        (3, Course::Steps, ALONE, &[moves]),
+        (3, Course::Steps, takes, &[gives]),
+        (2, Course::Steps, ALONE, &[hides_in_a_fresh_block]),
+        (3, Course::EndsEarly, ALONE, &[moves]),
+        (2, Course::Asks, writes, &[moves]),
+        (2, Course::Asks, ALONE, &[hides_in_a_fresh_block]),
+        (2, Course::Helped, ALONE, &[hides_late]),
+        (2, Course::TwoRounds, ALONE, &[hides_late]),
+    ];
+    for (preemptions, course, before, programs) in cases {
+        let model = Model {
+            wanted: Wanted::Auto,
+            course,
+            before,
+            programs,
+            ..USUAL
+        };
+        check(preemptions, model);
+    }
+}
+
 // As it must not be.
 
 /// A mutator gives Y, which has been scanned, the last reference to T.
@@ -501,6 +528,34 @@ fn a_page_that_a_stop_in_between_leaves_out_loses_a_write() {
         course: Course::TwoRounds,
         before: takes,
         programs: &[gives],
+        ..USUAL
+    };
+    check(2, model);
+}
+
+#[test]
+#[should_panic(expected = "a reachable object is not marked")]
+fn a_page_that_is_not_read_in_the_last_stop_loses_a_write() {
+    let model = Model {
+        answers: Answers::Omits(Y),
+        wanted: Wanted::Auto,
+        before: takes,
+        programs: &[gives],
+        ..USUAL
+    };
+    check(2, model);
+}
+
+/// The first stop protects as each question does.
+#[test]
+#[should_panic(expected = "a reachable object is not marked")]
+fn a_processor_that_may_still_write_after_a_cycle_has_begun_loses_a_write() {
+    let model = Model {
+        answers: Answers::LeavesTlbs,
+        wanted: Wanted::Auto,
+        course: Course::TwoRounds,
+        before: writes_and_allocates,
+        programs: &[hides_in_a_fresh_block],
         ..USUAL
     };
     check(2, model);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use gleaner_base::options::{MarkGenerations, Options};
+use gleaner_base::options::{CycleHelper, MarkGenerations, Options};
 use gleaner_base::sync::{AtomicBool, Ordering, RawLock, UnsafeCell, share_word, store_shared};
 use gleaner_mem::Address;
 use gleaner_os::topology::Topology;
@@ -74,6 +74,15 @@ pub enum Stops {
     SkipRoots,
 }
 
+/// Who wants cycles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// The program, as by `GC_enable_incremental`. Marks are kept.
+    Asked,
+    /// The heap itself, under `generations=auto`: pages are watched for cycles alone.
+    Auto,
+}
+
 /// What a mutator shares with the thread that stops it.
 pub struct Running {
     pub station: Station,
@@ -107,6 +116,7 @@ pub struct Stage {
     /// Stops so far. For the collecting thread alone, hence no atomic of loom.
     stopped: core::sync::atomic::AtomicU32,
     stops: Stops,
+    wanted: Wanted,
     // Dropped after the heap.
     kernel: Lent<Kernel>,
     world: Lent<World>,
@@ -153,7 +163,7 @@ fn allocate_in(heap: &mut Heap, bytes: usize) -> Address {
 }
 
 impl Stage {
-    pub fn new(answers: Answers, stops: Stops) -> Stage {
+    pub fn new(answers: Answers, stops: Stops, wanted: Wanted) -> Stage {
         let world = Lent::new(World::new());
         let crew = Lent::new(Crew::new());
         let heap = Heap::new(&options(), false, topology(), crew.lend(), world.lend());
@@ -172,18 +182,16 @@ impl Stage {
             Answers::InTwoCalls => Mechanism::SoftDirty,
             _ => Mechanism::PageScan,
         };
-        let model = kernel.lend();
-        let watched = heap
-            .space
-            .watch_by(|_| Ok(Watch::modelled(mechanism, model)));
-        assert!(watched.is_ok());
-        heap.mode = MarkGenerations::Incremental;
+        heap.mode = match wanted {
+            Wanted::Asked => MarkGenerations::Incremental,
+            Wanted::Auto => MarkGenerations::Auto,
+        };
         heap.settings.time_limit_ns = LONG_NS;
         let locals = |mutator| match mutator {
             0 => [objects[X].word(), objects[Y].word(), 0, 0],
             _ => [0; LOCALS],
         };
-        Stage {
+        let stage = Stage {
             lock: RawLock::new(),
             heap: UnsafeCell::new(heap),
             mutators: core::array::from_fn(|mutator| Running {
@@ -194,9 +202,42 @@ impl Stage {
             objects,
             stopped: Default::default(),
             stops,
+            wanted,
             kernel,
             world,
             _crew: crew,
+        };
+        if wanted == Wanted::Auto {
+            stage.prefer_cycles();
+        }
+        let model = stage.kernel.lend();
+        stage.with_heap(|heap| {
+            let watched = heap
+                .space
+                .watch_by(|_| Ok(Watch::modelled(mechanism, model)));
+            assert!(watched.is_ok());
+        });
+        stage
+    }
+
+    /// A collection decides that cycles pay, and has pages watched for them. The kernel of this machine is asked for that, and for
+    /// nothing else.
+    fn prefer_cycles(&self) {
+        self.with_heap(|heap| {
+            heap.options.cycle_helper = CycleHelper::On;
+            heap.settings.markers = 1;
+            // There is no helper, and a cycle begins nevertheless.
+            heap.options.stress = 1;
+        });
+        assert_eq!(self.collect(false), Outcome::Done);
+        self.with_heap(|heap| assert!(heap.makes_steps(), "{:?}", heap.unwatched));
+    }
+
+    /// No clock ends a step, and the next stop puts off what there is to mark, or marks all of it.
+    fn expect_marking(&self, heap: &mut Heap, is_long: bool) {
+        if self.wanted == Wanted::Auto {
+            heap.totals.last_scanned = 1;
+            heap.totals.last_marking_ns = if is_long { u64::MAX / 2 } else { 0 };
         }
     }
 
@@ -232,6 +273,10 @@ impl Stage {
 
     pub fn begin(&self) {
         assert_eq!(self.collect(true), Outcome::Begun);
+        self.with_heap(|heap| {
+            heap.options.stress = 0; // From now on no clock ends a step.
+            self.expect_marking(heap, true);
+        });
     }
 
     pub fn step(&self) {
@@ -263,6 +308,7 @@ impl Stage {
 
     /// Ends a cycle.
     pub fn end(&self) {
+        self.with_heap(|heap| self.expect_marking(heap, false));
         assert_eq!(self.collect(false), Outcome::Done);
         let extent = self.with_heap(|heap| heap.extent);
         assert!(

@@ -17,7 +17,7 @@ use gleaner_spaces::mark_sweep::mark::Until;
 use crate::{Begun, CALLS, OBJECTS, counted_kind, store};
 
 /// Cycles of small heaps, and nobody asks which processors are idle.
-const OPTIONS: &str = "stress=1000000,markers=1";
+const OPTIONS: &str = "stress=1000000,markers=1,cycle-helper=on";
 
 pub fn a_helper_marks_beside_the_program() {
     turns_mark_what_steps_would();

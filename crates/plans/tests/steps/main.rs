@@ -6,6 +6,7 @@
 #![cfg(not(loom))]
 
 mod ahead;
+mod auto;
 mod changed_marks;
 mod descriptors;
 #[path = "../harness/mod.rs"]
@@ -160,6 +161,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     a_client_that_gives_up_hears_of_the_end();
     without_a_limit_there_are_no_steps();
     auto_watches_where_much_lives();
+    auto::everything_is_marked_beside_the_program();
 }
 
 fn a_cycle_takes_steps_and_ends_in_a_short_stop() {

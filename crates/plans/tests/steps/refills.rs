@@ -21,7 +21,7 @@ use gleaner_spaces::mark_sweep::size_classes::class_of;
 use crate::harness::rng::Rng;
 use crate::{Begun, CALLS, OBJECTS, counted_kind, store};
 
-const OPTIONS: &str = "stress=1000000,markers=1";
+const OPTIONS: &str = "stress=1000000,markers=1,cycle-helper=on";
 
 pub fn turns_go_on_while_lists_are_refilled() {
     // More threads than processors.

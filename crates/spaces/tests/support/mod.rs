@@ -1,14 +1,17 @@
 //! A mark-sweep space by itself: no collector, the test sets the marks.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gleaner_mem::Address;
 use gleaner_spaces::mark_sweep::MarkSweep;
 use gleaner_spaces::mark_sweep::SweepMode;
+use gleaner_spaces::mark_sweep::block::BLOCK_BYTES;
 use gleaner_spaces::mark_sweep::cache::Cache;
 use gleaner_spaces::mark_sweep::layout::Layout;
+use gleaner_spaces::mark_sweep::object_descriptors::ObjectDescriptors;
 use gleaner_spaces::mark_sweep::reclaim::Ageing;
+use gleaner_spaces::mark_sweep::scan::{MAX_PROCS, MarkContext, MarkMode};
 use gleaner_spaces::mark_sweep::settle::Waiting;
 
 /// Bytes of a small reservation.
@@ -102,6 +105,25 @@ impl Space {
 impl Drop for Space {
     fn drop(&mut self) {
         unmap(&mut self.0.layout);
+    }
+}
+
+/// What scanning a space goes by, where nothing is particular about it.
+pub fn context(space: &Space) -> MarkContext {
+    MarkContext {
+        table: space.0.layout.table,
+        all_interior: true,
+        displacements: [false; BLOCK_BYTES / 2],
+        procs: [None; MAX_PROCS],
+        procs_on_helpers: false,
+        poison: false,
+        own_procs: 0,
+        mode: MarkMode::Whole,
+        observes: false,
+        overflowed: AtomicBool::new(false),
+        dropped: AtomicUsize::new(0),
+        disturbed: AtomicBool::new(false),
+        descriptors: ObjectDescriptors::new(),
     }
 }
 
