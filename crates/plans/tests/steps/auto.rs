@@ -35,6 +35,7 @@ pub fn everything_is_marked_beside_the_program() {
     a_program_that_asks_for_steps_in_a_cycle_loses_nothing();
     a_child_goes_on_with_the_cycle();
     a_child_counts_the_turns_of_its_own_helper();
+    a_program_that_confines_itself_has_no_cycles();
     cycles_come_and_go_where_marks_are_kept();
     without_anybody_who_marks_no_cycle_begins();
 }
@@ -77,6 +78,19 @@ fn begin(begun: &mut Begun) {
 fn end_stepped(begun: &mut Begun) {
     let extent = begun.end();
     assert!(matches!(extent, Extent::Stepped(_)), "{extent:?}");
+}
+
+/// The same where the last stop may be put off again.
+fn end_at_last(begun: &mut Begun) {
+    while begun.bench.heap.cycle.is_under_way() {
+        if !begun.bench.heap.cycle.can_end() {
+            begun.mark();
+        }
+        let outcome = begun.bench.collect_new("the end");
+        assert!(matches!(outcome, Outcome::Done | Outcome::Begun));
+    }
+    begun.bench.verify_collected();
+    assert!(begun.bench.was_stepped());
 }
 
 /// Of one word of each of several objects: what was written before the first stop, after it, while the kernel is asked ahead, and
@@ -160,7 +174,7 @@ fn what_is_written_in_a_new_block_is_found_in_another_round() {
         begun.mark();
         give(&mut begun, &mut young, 4);
         begun.bench.heap.settings.time_limit_ns = None;
-        end_stepped(&mut begun);
+        end_at_last(&mut begun);
         assert!(are_marked(&begun, &young) && are_marked(&begun, &made));
     }
 }
@@ -297,21 +311,21 @@ fn the_kernel_watches_in_cycles_alone() {
         begun.mark();
         kernel.calls();
         begun.bench.heap.settings.time_limit_ns = Some(0);
-        (0..500).for_each(|number| drop(hang(&mut begun, number, 2)));
+        for number in 0..500 {
+            hang(&mut begun, number, 2);
+        }
         assert_eq!(begun.bench.collect_new("put off"), Outcome::Begun);
         assert_eq!(kernel.calls(), [Call::Take, Call::Finish]);
-        begun.mark();
-        kernel.calls();
         begun.bench.heap.settings.time_limit_ns = None;
-        end_stepped(&mut begun);
-        assert_eq!(kernel.calls(), [Call::Read]);
+        end_at_last(&mut begun);
+        assert_eq!(kernel.calls().last(), Some(&Call::Read));
         // The verifier wants to know what was written when.
         begun.bench.heap.space.verified = true;
         begun.bench.heap.space.watch_by(model).unwrap();
         begin(&mut begun);
         assert_eq!(kernel.calls(), [Call::Take, Call::Finish]);
         begun.mark();
-        end_stepped(&mut begun);
+        end_at_last(&mut begun);
     }
 }
 
@@ -375,6 +389,22 @@ unsafe extern "C" {
     fn fork() -> i32;
     fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
     fn _exit(status: i32) -> !;
+    fn prctl(option: i32, ...) -> i32;
+}
+
+/// Runs `what` in a child, where it must not fail.
+fn in_child(what: impl FnOnce()) {
+    // SAFETY: the child runs nothing of its parent's but the heap, which this thread alone uses, and leaves.
+    let child = unsafe { fork() };
+    if child == 0 {
+        let held = catch_unwind(AssertUnwindSafe(what));
+        // SAFETY: ends the child.
+        unsafe { _exit(i32::from(held.is_err())) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child has failed");
 }
 
 /// What the kernel knew of its parent's pages says nothing of its own.
@@ -384,12 +414,10 @@ fn a_child_goes_on_with_the_cycle() {
             return;
         };
         begin(&mut begun);
-        let mut young = vec![hang(&mut begun, 7, 2)];
+        let young = vec![hang(&mut begun, 7, 2)];
         if is_marked {
             begun.mark();
         }
-        // SAFETY: the child leaves without running anything of its parent's but the heap, which this thread alone uses.
-        let child = unsafe { fork() };
         let ends = |begun: &mut Begun, mut young: Vec<usize>| {
             young.push(hang(begun, 8, 2));
             if !begun.bench.heap.cycle.can_end() {
@@ -404,19 +432,63 @@ fn a_child_goes_on_with_the_cycle() {
             end_stepped(begun);
             assert!(are_marked(begun, &young));
         };
-        if child == 0 {
-            let held = catch_unwind(AssertUnwindSafe(|| {
-                begun.bench.heap.begin_in_child();
-                ends(&mut begun, young);
-            }));
-            // SAFETY: ends the child.
-            unsafe { _exit(i32::from(held.is_err())) };
-        }
-        let mut status = -1;
-        // SAFETY: waits for the child made above.
-        assert_eq!(unsafe { waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0, "the child has failed");
+        in_child(|| {
+            begun.bench.heap.begin_in_child();
+            ends(&mut begun, young.clone());
+        });
         ends(&mut begun, young);
+    }
+}
+
+/// Has a filter of system calls in force from now on, which forbids none.
+fn confine_this_process() {
+    const SET_NO_NEW_PRIVILEGES: i32 = 38;
+    const SET_FILTER: (i32, usize) = (22, 2);
+    // One statement, which lets through.
+    let statement: [u32; 2] = [0x06, 0x7fff_0000];
+    let program: (usize, *const u32) = (1, statement.as_ptr());
+    // SAFETY: numbers, and a program of one statement that the kernel copies; a little-endian length fills the first word.
+    unsafe {
+        assert_eq!(
+            prctl(SET_NO_NEW_PRIVILEGES, 1usize, 0usize, 0usize, 0usize),
+            0
+        );
+        assert_eq!(prctl(SET_FILTER.0, SET_FILTER.1, &raw const program), 0);
+    }
+}
+
+/// Nobody asks the kernel any more, of which the program knows nothing: before a cycle, in it, and before its last stop.
+fn a_program_that_confines_itself_has_no_cycles() {
+    for at in 0..3 {
+        let Some(mut begun) = before("") else {
+            return;
+        };
+        in_child(|| {
+            let mut young = vec![hang(&mut begun, 7, 2)];
+            if at > 0 {
+                begin(&mut begun);
+                young.push(hang(&mut begun, 8, 2));
+            }
+            if at > 1 {
+                begun.mark();
+                young.push(hang(&mut begun, 9, 2));
+            }
+            confine_this_process();
+            if begun.bench.heap.cycle.is_under_way() && !begun.bench.heap.cycle.can_end() {
+                begun.mark();
+            }
+            for round in 0..3 {
+                young.push(hang(&mut begun, 10 + round, 2));
+                assert_eq!(begun.bench.collect_new("confined"), Outcome::Done);
+                let extent = begun.bench.heap.extent;
+                assert!(matches!(extent, Extent::Everything(_)), "{extent:?}");
+                assert!(!begun.bench.heap.cycle.is_under_way());
+                assert!(are_marked(&begun, &young));
+            }
+            assert!(!begun.bench.heap.makes_steps());
+            assert_eq!(begun.bench.heap.mode, MarkGenerations::Asked);
+            assert!(begun.bench.heap.space.written.is_none());
+        });
     }
 }
 
@@ -442,12 +514,13 @@ fn a_child_counts_the_turns_of_its_own_helper() {
     begin(&mut begun);
     help(&mut begun.bench);
     assert!(begun.bench.heap.totals.helped_turns > 0);
-    end_stepped(&mut begun);
+    end_at_last(&mut begun);
     begun.bench.heap.begin_in_child();
     assert_eq!(begun.bench.heap.totals.helped_turns, 0);
+    begun.bench.collect();
     begin(&mut begun);
     help(&mut begun.bench);
-    end_stepped(&mut begun);
+    end_at_last(&mut begun);
     assert!(begun.all_live());
 }
 

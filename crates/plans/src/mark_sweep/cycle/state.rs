@@ -264,5 +264,12 @@ pub struct Auto {
     pub(super) stepped_ns: u64,
 }
 
+impl Auto {
+    /// This process was forked, and counts turns from 0.
+    pub(crate) fn begin_in_child(&mut self) {
+        self.turned = (0, 0);
+    }
+}
+
 /// Nanoseconds of a step under `stress=N`, where steps are to be many.
 pub(super) const STRESS_STEP_NS: u64 = 20_000;

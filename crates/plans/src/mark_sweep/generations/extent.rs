@@ -81,7 +81,8 @@ impl Heap {
                     Err(reason) => extent = Extent::Everything(self.watch_anew(reason)),
                 }
             }
-            if asked == Asked::All {
+            // Also where the kernel does not answer any more: then nothing goes on beside the program.
+            if marking != Marking::InStop {
                 let written = self.generations.written;
                 marking = self.decide_marking(wish, extent, &cycle, written);
             }

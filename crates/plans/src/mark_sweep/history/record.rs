@@ -84,6 +84,7 @@ impl Heap {
         self.totals = self.totals.in_child(begun, clock::monotonic_ns());
         self.weighing.begin_in_child();
         self.pacing.begin_in_child();
+        self.auto.begin_in_child();
         self.idle.begin_in_child();
         self.forget_helper_after_fork();
         if let Some(snapshots) = &mut self.snapshots {
