@@ -89,7 +89,8 @@ impl Program {
             model.displacements = Some(vec![8]);
         }
         let sticky = bench.heap.space.written.is_some();
-        let incremental = sticky && bench.heap.mode == MarkGenerations::Incremental;
+        let in_steps = [MarkGenerations::Incremental, MarkGenerations::Auto];
+        let incremental = sticky && in_steps.contains(&bench.heap.mode);
         let outside = vec![0; OUTSIDE].into_boxed_slice();
         let rng = Rng::new(seed);
         let kinds = OwnKinds { bitmap, procedure };
