@@ -28,6 +28,7 @@ const OPTIONS: &str = "generations=auto,cycle-helper=on,stress=1000000,markers=1
 const NOTHING: [Call; 0] = [];
 
 pub fn everything_is_marked_beside_the_program() {
+    a_helper_comes_where_the_option_says();
     what_is_written_around_either_stop_is_found();
     what_is_written_in_a_new_block_is_found_in_another_round();
     the_kernel_watches_in_cycles_alone();
@@ -93,6 +94,28 @@ fn end_at_last(begun: &mut Begun) {
     assert!(begun.bench.was_stepped());
 }
 
+/// Where a program has asked for steps it has to ask for that, too.
+fn a_helper_comes_where_the_option_says() {
+    for (option, is_wanted) in [("on", true), ("auto", false), ("off", false)] {
+        let Some(begun) = Begun::before(&format!("cycle-helper={option}")) else {
+            return;
+        };
+        assert!(begun.bench.heap.makes_steps());
+        assert_eq!(begun.bench.heap.wants_helper(), is_wanted);
+    }
+    let Some(mut begun) = before("") else {
+        return;
+    };
+    for (option, is_wanted) in [
+        (CycleHelper::On, true),
+        (CycleHelper::Auto, true),
+        (CycleHelper::Off, false),
+    ] {
+        begun.bench.heap.options.cycle_helper = option;
+        assert_eq!(begun.bench.heap.wants_helper(), is_wanted);
+    }
+}
+
 /// Of one word of each of several objects: what was written before the first stop, after it, while the kernel is asked ahead, and
 /// before the last one. Cycles follow each other, and between some there is an ordinary collection.
 fn what_is_written_around_either_stop_is_found() {
@@ -126,6 +149,9 @@ fn what_is_written_around_either_stop_is_found() {
         }
         assert_eq!(begun.bench.heap.totals.cycles_cut_short, 0);
         assert_eq!(begun.bench.heap.totals.kept_marks, 0, "no marks are kept");
+        // Nobody has said how long they may be.
+        let stops = begun.bench.events(Phase::StopWorld);
+        assert!(!stops.is_empty() && stops.iter().all(|stop| stop.goal_ns == 0));
     }
 }
 
