@@ -421,9 +421,21 @@ fn soft_dirty_bits_are_asked_for_in_stops() {
     }
 }
 
+/// Whether cycles for which nobody has asked can begin: the heap has the kernel of this machine try that ([`Stage::prefer_cycles`]).
+fn has_unasked_cycles() -> bool {
+    let answer = gleaner_os::written::available();
+    if let Err(unavailable) = &answer {
+        eprintln!("not tested: {unavailable}");
+    }
+    answer.is_ok()
+}
+
 /// The first stop only has pages watched, and the last one only reads which were written.
 #[test]
 fn a_cycle_for_which_nobody_has_asked_loses_nothing() {
+    if !has_unasked_cycles() {
+        return;
+    }
     let cases: [(usize, Course, Program, &[Program]); 8] = [
         (3, Course::Steps, ALONE, &[moves]),
         (3, Course::Steps, takes, &[gives]),
@@ -536,6 +548,10 @@ fn a_page_that_a_stop_in_between_leaves_out_loses_a_write() {
 #[test]
 #[should_panic(expected = "a reachable object is not marked")]
 fn a_page_that_is_not_read_in_the_last_stop_loses_a_write() {
+    assert!(
+        has_unasked_cycles(),
+        "not tested whether a reachable object is not marked"
+    );
     let model = Model {
         answers: Answers::Omits(Y),
         wanted: Wanted::Auto,
@@ -550,6 +566,10 @@ fn a_page_that_is_not_read_in_the_last_stop_loses_a_write() {
 #[test]
 #[should_panic(expected = "a reachable object is not marked")]
 fn a_processor_that_may_still_write_after_a_cycle_has_begun_loses_a_write() {
+    assert!(
+        has_unasked_cycles(),
+        "not tested whether a reachable object is not marked"
+    );
     let model = Model {
         answers: Answers::LeavesTlbs,
         wanted: Wanted::Auto,

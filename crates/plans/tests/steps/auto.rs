@@ -156,53 +156,68 @@ fn what_is_written_around_either_stop_is_found() {
 }
 
 /// A block that is handed out in a cycle lies between old ones, about which the kernel is asked ahead in one call. The last stop is put
-/// off, and that asks about all blocks.
+/// off, and that asks about all blocks. The new block is written before the question, behind it, behind that stop, or at the end.
 fn what_is_written_in_a_new_block_is_found_in_another_round() {
     for options in ["", "verify=off"] {
-        let Some(mut begun) = before(options) else {
-            return;
-        };
-        // Two old objects, and between them blocks that are free again.
-        let [low, high, dead]: [Vec<usize>; 3] = blocks_between(&mut begun);
-        begin(&mut begun);
-        let made: Vec<usize> = (0..4 * BLOCK_BYTES / 2000)
-            .map(|_| !begun.bench.allocate(NORMAL, 2000).unwrap().word())
-            .filter(|hidden| dead.contains(&(!hidden / BLOCK_BYTES)))
-            .collect();
-        assert!(!made.is_empty(), "no block between the others is used");
-        let fresh = Address::new(!made[0]);
-        assert!(begun.bench.block(fresh).has_flag(FRESH));
-        assert!(low.iter().all(|&block| block < fresh.word() / BLOCK_BYTES));
-        assert!(high.iter().all(|&block| block > fresh.word() / BLOCK_BYTES));
-        // They are reached, and scanned, before the kernel is asked.
-        made.iter()
-            .enumerate()
-            .for_each(|(number, hidden)| store(begun.object(number), 3, !hidden));
-        while !begun.bench.is_marked(begun.object(OBJECTS / 2)) {
-            begun.bench.heap.step();
-        }
-        let mut young = Vec::new();
-        let give = |begun: &mut Begun, young: &mut Vec<usize>, word| {
-            for hidden in &made {
-                let object = begun.bench.allocate(NORMAL, 48).unwrap();
-                store(Address::new(!hidden), word, object.word());
-                young.push(!object.word());
+        for when in 0..4 {
+            let Some(mut begun) = before(options) else {
+                return;
+            };
+            let (fresh, made) = begin_with_a_new_block(&mut begun);
+            let mut young = Vec::new();
+            let mut write = |begun: &mut Begun, now: usize| {
+                for hidden in made.iter().filter(|_| now == when) {
+                    let object = begun.bench.allocate(NORMAL, 48).unwrap();
+                    store(Address::new(!hidden), 1, object.word());
+                    young.push(!object.word());
+                }
+            };
+            write(&mut begun, 0);
+            begun.mark();
+            assert!(begun.bench.block(fresh).has_flag(FRESH));
+            write(&mut begun, 1);
+            for number in 0..500 {
+                hang(&mut begun, number, 2);
             }
-        };
-        give(&mut begun, &mut young, 1);
-        begun.mark();
-        assert!(begun.bench.block(fresh).has_flag(FRESH));
-        give(&mut begun, &mut young, 2);
-        begun.bench.heap.settings.time_limit_ns = Some(0);
-        assert_eq!(begun.bench.collect_new("put off"), Outcome::Begun);
-        assert!(!begun.bench.block(fresh).has_flag(FRESH));
-        give(&mut begun, &mut young, 3);
-        begun.mark();
-        give(&mut begun, &mut young, 4);
-        begun.bench.heap.settings.time_limit_ns = None;
-        end_at_last(&mut begun);
-        assert!(are_marked(&begun, &young) && are_marked(&begun, &made));
+            begun.bench.heap.settings.time_limit_ns = Some(0);
+            assert_eq!(begun.bench.collect_new("put off"), Outcome::Begun);
+            assert!(!begun.bench.block(fresh).has_flag(FRESH));
+            write(&mut begun, 2);
+            begun.mark();
+            write(&mut begun, 3);
+            begun.bench.heap.settings.time_limit_ns = None;
+            end_at_last(&mut begun);
+            assert!(are_marked(&begun, &made) && are_marked(&begun, &young));
+        }
     }
+}
+
+/// A cycle in which objects of a new block between old ones were found, and scanned; and the kernel was not asked since its begin.
+fn begin_with_a_new_block(begun: &mut Begun) -> (Address, Vec<usize>) {
+    let [low, high, dead]: [Vec<usize>; 3] = blocks_between(begun);
+    begin(begun);
+    let made: Vec<usize> = (0..4 * BLOCK_BYTES / 2000)
+        .map(|_| !begun.bench.allocate(NORMAL, 2000).unwrap().word())
+        .filter(|hidden| dead.contains(&(!hidden / BLOCK_BYTES)))
+        .collect();
+    assert!(!made.is_empty(), "no block between the others is used");
+    let fresh = Address::new(!made[0]);
+    assert!(begun.bench.block(fresh).has_flag(FRESH));
+    assert!(low.iter().all(|&block| block < fresh.word() / BLOCK_BYTES));
+    assert!(high.iter().all(|&block| block > fresh.word() / BLOCK_BYTES));
+    // The list is marked from its last object on.
+    for (number, hidden) in made.iter().enumerate() {
+        store(begun.object(OBJECTS / 2 + number), 3, !hidden);
+    }
+    while !begun.bench.is_marked(begun.object(OBJECTS / 8)) {
+        begun.bench.heap.step();
+    }
+    assert!(
+        made.iter()
+            .all(|hidden| begun.bench.is_marked(Address::new(!hidden)))
+    );
+    assert!(!begun.bench.heap.is_asking());
+    (fresh, made)
 }
 
 /// The numbers of old blocks below and above some that are free again, and of these.
