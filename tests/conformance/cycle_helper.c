@@ -1,11 +1,7 @@
 /* A helper marks beside the program while marking in steps is under way (option cycle-helper). What the program does meanwhile is
  * seen, nothing of it runs on the helper, and there is none where it could be noticed. The log tells. */
-#include "idle.h"
+#include "cycles.h"
 #include <gc/gc_mark.h>
-
-enum { HOLDERS = 400, WORDS = 30 };
-
-static void **holders;
 
 static void start_helped(const char *more)
 {
@@ -19,23 +15,7 @@ static void start_helped(const char *more)
         unlink(log_name);
         _exit(0);
     }
-    make_cells();
-    holders = GC_malloc_uncollectable(HOLDERS * sizeof *holders);
-    for (int i = 0; i < HOLDERS; i++)
-        holders[i] = GC_malloc(WORDS * sizeof(void *));
-}
-
-/* The same where nobody has asked for steps: collections of everything are marked beside the program by themselves. */
-static void start_unasked(const char *more)
-{
-    char options[120];
-    make_log();
-    snprintf(options, sizeof options, "generations=auto,cycle-helper=on,%s", more);
-    start_with_log(options);
-    make_cells();
-    holders = GC_malloc_uncollectable(HOLDERS * sizeof *holders);
-    for (int i = 0; i < HOLDERS; i++)
-        holders[i] = GC_malloc(WORDS * sizeof(void *));
+    make_holders();
 }
 
 /* A helper of stops is made when the heap is large enough, and that of cycles behind it. */
@@ -45,38 +25,6 @@ static void make_helper(void)
         GC_gcollect();
         churn(64 << 10, 40);
     }
-}
-
-/* Whether the kernel says what is written; else there are no cycles, and no helper. */
-static int make_unasked_helper(void)
-{
-    long bytes;
-    while (!has_thread("gleaner-cycle-1")) {
-        GC_gcollect();
-        churn(64 << 10, 40);
-        if (events_of("write-watch", "the kernel does not say what is written", &bytes) > 0)
-            return 0;
-    }
-    return 1;
-}
-
-static void finish_cycle(void)
-{
-    while (GC_collect_a_little() != 0)
-        ;
-}
-
-static long marked_beside(void)
-{
-    long bytes;
-    events_of("mark-beside", "", &bytes);
-    return bytes;
-}
-
-static void check_cells(void)
-{
-    for (long i = 0; i < cells(); i++)
-        CHECK_EQ(kept[i][CELL - 2], 1);
 }
 
 /* ---- it marks ---- */
@@ -93,41 +41,6 @@ static void the_helper_marks_while_the_program_computes(void)
     check_cells();
     check_alive();
     end_idle();
-}
-
-/* Objects move from one holder to another, are made and freed. */
-static void move_objects(int round)
-{
-    for (int i = 0; i < HOLDERS; i++) {
-        uintptr_t **from = holders[i], **to = holders[HOLDERS - 1 - i];
-        uintptr_t *before = from[3];
-        if (before != NULL)
-            CHECK_EQ(before[0], ~before[1]);
-        uintptr_t *made = GC_malloc(40);
-        made[0] = (uintptr_t)i * 1000 + round;
-        made[1] = ~made[0];
-        /* The last reference to what was there moves. */
-        to[4 + round % 20] = before;
-        from[3] = made;
-        GC_free(to[2]);
-        to[2] = GC_malloc(round % 3 == 0 ? 9000 : 100);
-        for (int word = 0; word < 10; word++)
-            CHECK_EQ(to[2][word], 0);
-        memset(to[2], 0x7f, 100);
-        if (i % 40 == 0)
-            usleep(100);
-    }
-}
-
-static void check_objects(void)
-{
-    for (int i = 0; i < HOLDERS; i++)
-        for (int word = 3; word < 24; word++) {
-            uintptr_t *found = ((uintptr_t **)holders[i])[word];
-            if (found != NULL)
-                CHECK_EQ(found[0], ~found[1]);
-        }
-    check_cells();
 }
 
 static void what_the_program_does_meanwhile_is_seen(void)
@@ -150,26 +63,6 @@ static void what_the_program_does_meanwhile_is_seen(void)
     end_idle();
 }
 
-/* Threads of the program, many more than processors, keep a cycle under way. */
-static volatile int rounds_left;
-
-static void *mutates(void *argument)
-{
-    int own = (int)(uintptr_t)argument;
-    for (int round = 0; round < (under_stress() ? 3 : 200); round++)
-        for (int i = own; i < HOLDERS; i += 8) {
-            uintptr_t **holder = holders[i];
-            uintptr_t *before = holder[own % WORDS];
-            if (before != NULL)
-                CHECK_EQ(before[0], ~before[1]);
-            uintptr_t *made = GC_malloc(24 + 16 * (round % 30));
-            made[0] = (uintptr_t)round;
-            made[1] = ~made[0];
-            holder[own % WORDS] = made;
-        }
-    return NULL;
-}
-
 static void *cycles(void *unused)
 {
     while (rounds_left > 0) {
@@ -180,28 +73,6 @@ static void *cycles(void *unused)
     return unused;
 }
 
-/* Where cycles begin by themselves it is enough that memory is used up. */
-static void *churns(void *unused)
-{
-    while (rounds_left > 0)
-        churn(1 << 20, 64);
-    return unused;
-}
-
-static void allocate_in_threads(void *(*collects)(void *))
-{
-    pthread_t threads[8], collector;
-    rounds_left = 1;
-    REQUIRE(pthread_create(&collector, NULL, collects, NULL) == 0);
-    for (uintptr_t t = 0; t < 8; t++)
-        REQUIRE(pthread_create(&threads[t], NULL, mutates, (void *)t) == 0);
-    for (int t = 0; t < 8; t++)
-        pthread_join(threads[t], NULL);
-    rounds_left = 0;
-    pthread_join(collector, NULL);
-    check_cells();
-}
-
 static void threads_allocate_while_the_helper_marks(void)
 {
     start_helped("markers=2,verify=edges,poison=on");
@@ -209,106 +80,6 @@ static void threads_allocate_while_the_helper_marks(void)
     allocate_in_threads(cycles);
     check_alive();
     end_idle();
-}
-
-/* Tables of finalizers and links change, and client code runs with the lock, while a cycle is always under way. */
-enum { REGISTRARS = 6, REGISTERED = 3000, HELD = 16 };
-
-static void **weak[REGISTRARS], **held[REGISTRARS];
-static int finalized, faults;
-
-static void note_fault(int is_one)
-{
-    if (is_one)
-        __atomic_add_fetch(&faults, 1, __ATOMIC_RELAXED);
-}
-
-static void finalizes(void *object, void *link)
-{
-    uintptr_t *found = object;
-    note_fault(found[0] != ~found[1] || found[2]++ != 0 || *(void **)link != NULL);
-    __atomic_add_fetch(&finalized, 1, __ATOMIC_RELAXED);
-}
-
-static int registered(void)
-{
-    return under_stress() ? 2 * HELD : REGISTERED;
-}
-
-static void *follows(void *link)
-{
-    return *(void **)link;
-}
-
-static void *registers(void *argument)
-{
-    int own = (int)(uintptr_t)argument;
-    void **links = weak[own];
-    for (int i = 0; i < registered(); i++) {
-        uintptr_t *made = GC_malloc(24 + 16 * (i % 20));
-        note_fault(made[0] != 0 || made[2] != 0);
-        made[0] = (uintptr_t)i;
-        made[1] = ~made[0];
-        held[own][i % HELD] = made;
-        links[i] = made;
-        note_fault(GC_general_register_disappearing_link(&links[i], made) != GC_SUCCESS);
-        GC_register_finalizer_no_order(made, finalizes, &links[i], NULL, NULL);
-        if (i % 7 == 0) {
-            note_fault(GC_unregister_disappearing_link(&links[i]) != 1);
-            note_fault(GC_general_register_disappearing_link(&links[i], made) != GC_SUCCESS);
-        }
-        uintptr_t *before = GC_call_with_alloc_lock(follows, &links[i * 37 % (i + 1)]);
-        note_fault(before != NULL && before[0] != ~before[1]);
-        if (i % 40 == 0)
-            for (uintptr_t *cell = GC_malloc_many(48); cell != NULL; cell = GC_NEXT(cell))
-                note_fault(cell[1] != 0);
-    }
-    return NULL;
-}
-
-static void register_in_threads(void *(*collects)(void *))
-{
-    pthread_t threads[REGISTRARS], collector;
-    int alive, made = 0;
-    for (int t = 0; t < REGISTRARS; t++) {
-        weak[t] = GC_malloc_atomic_uncollectable(REGISTERED * sizeof *weak[t]);
-        held[t] = GC_malloc_uncollectable(HELD * sizeof *held[t]);
-    }
-    do {
-        finalized = 0;
-        rounds_left = 1;
-        REQUIRE(pthread_create(&collector, NULL, collects, NULL) == 0);
-        for (uintptr_t t = 0; t < REGISTRARS; t++)
-            REQUIRE(pthread_create(&threads[t], NULL, registers, (void *)t) == 0);
-        for (int t = 0; t < REGISTRARS; t++)
-            pthread_join(threads[t], NULL);
-        rounds_left = 0;
-        pthread_join(collector, NULL);
-        GC_gcollect();
-        GC_invoke_finalizers();
-        alive = 0;
-        for (int t = 0; t < REGISTRARS; t++)
-            for (int i = 0; i < registered(); i++) {
-                uintptr_t *found = weak[t][i];
-                alive += found != NULL;
-                CHECK(found == NULL || found[0] == ~found[1]);
-                if (found != NULL) {
-                    /* It is no matter to the next round. */
-                    GC_unregister_disappearing_link(&weak[t][i]);
-                    GC_register_finalizer_no_order(found, NULL, NULL, NULL, NULL);
-                }
-            }
-        /* What is gone was finalized, once. */
-        CHECK_EQ(finalized + alive, REGISTRARS * registered());
-        CHECK_GE(finalized, 1);
-        for (int t = 0; t < REGISTRARS; t++)
-            for (int i = 0; i < HELD; i++)
-                CHECK(held[t][i] != NULL);
-        made++;
-    } while (marked_beside() == 0 && made < 1000 && !under_stress());
-    CHECK_EQ(faults, 0);
-    check_cells();
-    check_alive();
 }
 
 static void threads_register_while_the_helper_marks(void)
@@ -635,98 +406,6 @@ static void it_goes_on_when_collections_are_enabled_again(void)
     end_idle();
 }
 
-/* ---- for a program that has not asked ---- */
-
-static void an_unasked_cycle_sees_what_the_program_does(void)
-{
-    long bytes;
-    start_unasked("markers=2,verify=edges,poison=on");
-    int rounds = under_stress() ? 3 : 60;
-    if (make_unasked_helper()) {
-        for (int round = 0; round < rounds || (round < 1000 && marked_beside() == 0); round++) {
-            move_objects(round);
-            churn(1 << 20, 64);
-            if (round % 8 == 0)
-                GC_gcollect();
-        }
-        CHECK_GE(marked_beside(), 1);
-        CHECK_GE(events_of("write-watch", "collections are marked beside the program", &bytes), 1);
-        /* The program has asked for nothing. */
-        CHECK_EQ(GC_is_incremental_mode(), 0);
-    }
-    check_objects();
-    end_idle();
-}
-
-static void threads_allocate_in_unasked_cycles(void)
-{
-    start_unasked("markers=2,verify=edges,poison=on");
-    if (make_unasked_helper())
-        do
-            allocate_in_threads(churns);
-        while (marked_beside() == 0 && !under_stress());
-    check_alive();
-    end_idle();
-}
-
-static void threads_register_in_unasked_cycles(void)
-{
-    start_unasked("markers=2,verify=edges");
-    if (make_unasked_helper())
-        register_in_threads(churns);
-    end_idle();
-}
-
-/* In a cycle or between two; a child has cycles and a helper of its own. */
-static void forks_meet_unasked_cycles(void)
-{
-    start_unasked("markers=2,verify=edges");
-    if (make_unasked_helper())
-        for (int i = 0; i < (under_stress() ? 3 : 40); i++) {
-            churn(100 << 10, 64);
-            move_objects(i);
-            pid_t child = fork();
-            REQUIRE(child >= 0);
-            move_objects(i + 1);
-            if (child == 0) {
-                if (i % 10 == 0)
-                    REQUIRE(make_unasked_helper());
-                for (int round = 0; round < 5; round++) {
-                    churn(1 << 20, 64);
-                    move_objects(round);
-                }
-                check_objects();
-                exit(h_test_failed ? 1 : 0);
-            }
-            int status = 1;
-            REQUIRE(waitpid(child, &status, 0) == child);
-            CHECK_EQ(status, 0);
-        }
-    check_objects();
-    end_idle();
-}
-
-/* The watch goes on for the program's sake, and marks are kept. */
-static void a_program_asks_for_steps_in_an_unasked_cycle(void)
-{
-    start_unasked("markers=2,verify=edges,poison=on");
-    if (make_unasked_helper()) {
-        for (int round = 0; round < 20; round++) {
-            move_objects(round);
-            churn(100 << 10, 64);
-        }
-        GC_enable_incremental();
-        CHECK_EQ(GC_is_incremental_mode(), 1);
-        for (int round = 0; round < 10; round++) {
-            move_objects(round);
-            churn(1 << 20, 64);
-        }
-        finish_cycle();
-    }
-    check_objects();
-    end_idle();
-}
-
 /* ---- where it comes late, or not at all ---- */
 
 /* The first helper comes; that of cycles is refused, and comes behind a later collection. */
@@ -817,11 +496,6 @@ MAIN_BEGIN
     RUN_GLEANER(disabled_collections_come_to_no_harm);
     RUN_GLEANER(a_variable_that_disables_collections_ends_the_cycle);
     RUN_GLEANER(it_goes_on_when_collections_are_enabled_again);
-    RUN_GLEANER(an_unasked_cycle_sees_what_the_program_does);
-    RUN_GLEANER(threads_allocate_in_unasked_cycles);
-    RUN_GLEANER(threads_register_in_unasked_cycles);
-    RUN_GLEANER(forks_meet_unasked_cycles);
-    RUN_GLEANER(a_program_asks_for_steps_in_an_unasked_cycle);
     RUN_GLEANER(a_helper_that_is_refused_comes_later);
     RUN_GLEANER(a_program_without_helpers_gets_no_thread);
     RUN_GLEANER(where_forks_are_left_alone_there_is_none);
