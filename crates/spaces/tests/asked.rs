@@ -155,12 +155,13 @@ fn one_call_reaches_over_few_blocks_without_pointers() {
         // Of what follows nothing is of interest.
         watched.add(PTRFREE, 2);
         watched.space.0.forget_fresh();
-        let ranges = match is_one {
-            true => vec![0..5 + gap],
-            false => vec![0..2, 2 + gap..5 + gap],
+        let (low, high) = match is_one {
+            true => (0..5 + gap, None),
+            false => (0..2, Some(2 + gap..5 + gap)),
         };
         let by = |call: Call| -> Vec<(Call, Range<BlockIndex>)> {
-            ranges.iter().map(|range| (call, range.clone())).collect()
+            let ranges = [low.clone()].into_iter().chain(high.clone());
+            ranges.map(|range| (call, range)).collect()
         };
         // Those of blocks without pointers do not count.
         let pages = 5 * PAGES;
