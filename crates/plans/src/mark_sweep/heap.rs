@@ -442,6 +442,7 @@ impl Heap {
     pub(crate) fn measure(&self, needed: usize, attempts: usize) -> Measurements {
         let census = self.surely_live();
         let allocated = self.allocated();
+        let left = self.left();
         let new_finalizers = self
             .weak
             .finalizers
@@ -453,7 +454,7 @@ impl Heap {
             needed,
             allocated,
             saved: self.dying_links.bytes(self.weak.links()),
-            lost: self.lost(),
+            lost: self.lost(left),
             new_is_cheap: self.is_new_cheap(),
             // Where collections keep marks these come at other moments, at which more may live.
             grows_exactly: self.mode == MarkGenerations::Auto
@@ -463,7 +464,7 @@ impl Heap {
             atomic: census.atomic_bytes,
             roots: self.root_bytes,
             limit: self.settings.limit,
-            left: self.left(),
+            left,
             divisor: self.settings.divisor,
             balanced: self.balanced(census.live_bytes()),
             least_room: self.settings.least_room,
@@ -479,10 +480,17 @@ impl Heap {
         }
     }
 
-    /// Bytes of old objects that may be dead: what they take is as lost as what was allocated.
-    fn lost(&self) -> usize {
+    /// Bytes of old objects that may be dead: what they take is as lost as what was allocated. Where pages are watched for cycles alone,
+    /// that is what died in the last one. The next one comes soon enough for it, unless limits leave less than is in use.
+    fn lost(&self, left: Option<usize>) -> usize {
+        let used = self.space.used_bytes();
+        let limit = match self.settings.limit {
+            0 => usize::MAX,
+            limit => limit.saturating_sub(used),
+        };
+        let is_short = left.unwrap_or(usize::MAX).min(limit) < used;
         match self.space.written {
-            Some(_) if self.generations.keeps => self.generations.lost(),
+            Some(_) if self.generations.keeps || is_short => self.generations.lost(),
             _ => 0,
         }
     }

@@ -108,6 +108,7 @@ impl Heap {
             beside_ns,
             program_ns: used_ns.saturating_sub(took),
             stepped_ns: core::mem::take(&mut self.auto.stepped_ns),
+            was_overtaken: core::mem::take(&mut self.auto.was_overtaken),
             turned_ns,
             turns,
         }

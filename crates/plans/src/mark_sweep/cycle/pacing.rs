@@ -3,7 +3,7 @@
 use gleaner_base::events::Phase;
 use gleaner_os::clock;
 
-use super::state::Cycle;
+use super::state::{Cycle, Ended};
 use crate::mark_sweep::decide::cycle::Marking;
 use crate::mark_sweep::decide::heap_size;
 use crate::mark_sweep::decide::pacer::{
@@ -138,6 +138,7 @@ impl Heap {
     pub(crate) fn note_cycle(&mut self) {
         let ended = self.ended_cycle;
         self.auto.stepped_ns = ended.stepped.1;
+        self.auto.was_overtaken = ended.ended() == Ended::Early;
         if !ended.is_under_way() || !self.extent.keeps_marks() {
             return;
         }

@@ -262,6 +262,10 @@ pub struct Auto {
     pub(super) turned: (u64, u64),
     /// Nanoseconds of steps in the last cycle that has ended, until that is weighed.
     pub(super) stepped_ns: u64,
+    /// Whether memory was used up before that had marked everything, until it is weighed.
+    pub(super) was_overtaken: bool,
+    /// Pages that its last stop found written.
+    pub(crate) written: usize,
 }
 
 impl Auto {

@@ -21,6 +21,8 @@ pub struct Measurements {
     pub program_ns: u64,
     /// Nanoseconds of steps in the cycle that has just ended, if there was one.
     pub stepped_ns: u64,
+    /// Whether memory was used up before that had marked everything.
+    pub was_overtaken: bool,
     /// Nanoseconds of the helper's turns since the collection before, and how many there were.
     pub turned_ns: u64,
     /// See `turned_ns`.
@@ -72,7 +74,7 @@ impl Choice {
     /// A collection has ended.
     pub fn note(&mut self, m: &Measurements) {
         self.wait = self.wait.saturating_sub(1);
-        self.late = match m.stepped_ns > m.beside_ns / 2 {
+        self.late = match m.was_overtaken || m.stepped_ns > m.beside_ns / 2 {
             true => self.late + 1,
             false => 0,
         };
@@ -184,6 +186,11 @@ mod tests {
             assert_eq!(waits(&mut choice, &late, MOST_LATE), expected);
             expected = (expected * 2).min(LONGEST_WAIT);
         }
+        let overtaken = Measurements {
+            was_overtaken: true,
+            ..usual()
+        };
+        assert_eq!(waits(&mut choice, &overtaken, MOST_LATE), expected);
         // One that was in time is enough to go on.
         for _ in 0..4 {
             choice.note(&late);

@@ -56,7 +56,11 @@ impl Heap {
         let (extent, marking) = record.step(Phase::Written, |event| {
             let wish = request.wish();
             let mut extent = self.expect_extent(wish, &cycle);
-            let before = self.generations.written;
+            // A cycle for which nothing was asked when it began is expected to end as the one before.
+            let before = match self.generations.keeps {
+                true => self.generations.written,
+                false => self.auto.written,
+            };
             let mut marking = self.decide_marking(wish, extent, &cycle, before);
             let asked = match marking {
                 Marking::For(_) if self.generations.keeps || extent.keeps_marks() => Asked::All,
@@ -73,6 +77,9 @@ impl Heap {
                     Ok(pages) => {
                         event.objects = pages as u64;
                         self.generations.written = pages;
+                        if asked == Asked::Last {
+                            self.auto.written = pages;
+                        }
                         if self.is_in_vain(extent, pages) {
                             extent = Extent::Everything(watching::IN_VAIN);
                             self.weighing.measured.in_vain = true;
