@@ -5,7 +5,8 @@
 //! or too small for the object that a mutator waits for, and no block is free into which sparse ones could be evacuated.
 //! Marking has counted the bytes that live. So it is known what a sliding would leave, and none is for nothing. It comes
 //! in the same stop, which then has marked everything twice. Where that happens again and again, the next collections for
-//! lack of room slide at once: one, then two, up to eight, before what is free in place gets another trial.
+//! lack of room slide at once: one, then four, up to 32, before what is free in place gets another trial. One that was of use has
+//! filled the holes that a sliding left none of, so the next one may find none: it halves that number, and no more.
 
 /// What is known behind a collection of everything in place, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,8 +52,10 @@ pub struct Memory {
     next: u32,
 }
 
-/// As many collections in a row slide at once.
-const MOST_AT_ONCE: u32 = 8;
+/// As many collections in a row slide at once, at most.
+const MOST_AT_ONCE: u32 = 32;
+/// So many times as many as the time before.
+const MORE: u32 = 4;
 
 impl Memory {
     /// Nothing was collected.
@@ -69,10 +72,13 @@ impl Memory {
     /// A collection of everything for lack of room is over.
     pub fn note(&mut self, outcome: Outcome) {
         *self = match outcome {
-            Outcome::InPlace => Memory::NEW,
+            Outcome::InPlace => Memory {
+                at_once: 0,
+                next: (self.next / 2).max(1),
+            },
             Outcome::AfterAll => Memory {
                 at_once: self.next,
-                next: (2 * self.next).min(MOST_AT_ONCE),
+                next: (MORE * self.next).min(MOST_AT_ONCE),
             },
             Outcome::AtOnce => Memory {
                 at_once: self.at_once.saturating_sub(1),
@@ -141,11 +147,39 @@ mod tests {
                 *row += 1;
             }
         }
-        assert_eq!(rows, [1, 2, 4, 8, 8, 8]);
-        memory.note(Outcome::InPlace);
+        assert_eq!(rows, [1, 4, 16, 32, 32, 32]);
+        // Where what is free is of use again and again, that is soon forgotten.
+        for _ in 0..5 {
+            memory.note(Outcome::InPlace);
+            assert!(!memory.slides_at_once());
+        }
         assert_eq!(memory, Memory::NEW);
         memory.note(Outcome::AfterAll);
         memory.note(Outcome::InPlace);
         assert!(!memory.slides_at_once(), "there was room again");
+    }
+
+    /// As `jbb` in 1.5 times its smallest heap: one collection of four behind a sliding leaves something of use, and none behind
+    /// such a one.
+    #[test]
+    fn what_is_of_use_once_does_not_bring_trials_back_that_fail() {
+        let (mut memory, mut failed, mut slid) = (Memory::NEW, 0, 0);
+        let mut tries = 0;
+        for _ in 0..200 {
+            if memory.slides_at_once() {
+                memory.note(Outcome::AtOnce);
+                slid += 1;
+                continue;
+            }
+            tries += 1;
+            match tries % 4 {
+                3 => memory.note(Outcome::InPlace),
+                _ => {
+                    memory.note(Outcome::AfterAll);
+                    failed += 1;
+                }
+            }
+        }
+        assert!(failed <= 12 && slid >= 180, "{failed} {slid}");
     }
 }
