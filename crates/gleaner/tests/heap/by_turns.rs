@@ -1,12 +1,13 @@
 //! New objects lie in a space of their own or in free lines of the old one by turns (`nursery=auto`): under `stress`, which
 //! never collects here, that changes whenever nothing is young.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::setups::FORMATS;
 use gleaner::{
-    Builder, Elements, Generations, Heap, NurseryPolicy, OldPolicy, Phase, References, Scope,
-    Structure,
+    Builder, Elements, Generations, Heap, Local, NurseryPolicy, OldPolicy, Phase, References,
+    Scope, Structure, Type,
 };
 
 const MB: usize = 1 << 20;
@@ -162,6 +163,94 @@ fn what_is_pinned_in_eden_puts_a_change_off() {
             (0..6).for_each(|_| scope.collect(false));
             assert!(changes() >= 3, "{}", changes());
             assert_eq!(scope.read_u64(one, 0), 42);
+        });
+    }
+}
+
+/// Nodes are put before the first one of a list until so many bytes are in use.
+fn lengthen<'s>(scope: &mut Scope<'s>, heap: &Heap, (node, first): (Type, Local<'s>), used: usize) {
+    while heap.used() < used {
+        scope.nested(|scope| {
+            let one = scope.allocate(node).unwrap();
+            let next = scope.get(first, 0);
+            let number = match scope.is_null(next) {
+                true => 1,
+                false => scope.read_u64(next, 0) + 1,
+            };
+            scope.write_u64(one, 0, number).unwrap();
+            scope.set(one, 0, next).unwrap();
+            scope.set(first, 0, one).unwrap();
+        });
+    }
+}
+
+/// The numbers of a list go down to one. How many there are.
+fn count<'s>(scope: &mut Scope<'s>, first: Local<'s>) -> u64 {
+    let start = scope.get(first, 0);
+    let all = scope.read_u64(start, 0);
+    scope.set(first, 1, start).unwrap();
+    for number in (1..=all).rev() {
+        scope.nested(|scope| {
+            let one = scope.get(first, 1);
+            assert_eq!(scope.read_u64(one, 0), number);
+            let next = scope.get(one, 0);
+            assert_eq!(scope.is_null(next), number == 1);
+            scope.set(first, 1, next).unwrap();
+        });
+    }
+    all
+}
+
+/// New objects are to leave eden, where more lives than the old space has room for beside it. A sliding takes all of it there, and
+/// the place changes at once. As both would be more than the limit allows meanwhile, eden gives back what objects leave.
+#[test]
+fn a_sliding_takes_all_out_of_eden_that_new_objects_are_to_leave() {
+    for references in FORMATS {
+        let given_back = Arc::<AtomicU64>::default();
+        let heap = builder(references).young(12 * MB).resize(false);
+        let heap = heap.tenure(10).stress(NEVER).build().unwrap();
+        let heard = listen(&heap);
+        let segments = given_back.clone();
+        heap.add_listener(move |event| {
+            if event.phase == Phase::Slide {
+                segments.fetch_add(event.objects, Ordering::Relaxed);
+            }
+        });
+        let changes = || {
+            let heard = heard.lock().unwrap();
+            let same = |&&(_, why): &&(Phase, &str)| why.contains("under stress the place");
+            heard.iter().filter(same).count()
+        };
+        let node = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let first = scope.allocate(node).unwrap();
+            lengthen(scope, &heap, (node, first), 8 * MB);
+            // Old, and in the other place; then back in eden.
+            scope.collect(true);
+            scope.collect(false);
+            assert_eq!(changes(), 2);
+            // One survives and is young, which puts the next change off.
+            let young = scope.allocate(node).unwrap();
+            scope.collect(false);
+            assert_eq!(changes(), 2);
+            let (done, used) = (heap.totals().scavenges, heap.used());
+            lengthen(scope, &heap, (node, first), used + 17 * MB / 2);
+            assert_eq!(heap.totals().scavenges, done);
+            assert_eq!(given_back.load(Ordering::Relaxed), 0);
+            scope.trim();
+            assert_eq!(changes(), 3);
+            let segments = given_back.load(Ordering::Relaxed);
+            assert!(segments > 100, "{segments}");
+            assert!(heap.used() > 16 * MB && heap.resident() <= heap.limit());
+            let all = count(scope, first);
+            assert!(all > 200_000, "{all}");
+            assert_eq!(scope.read_u64(young, 0), 0);
+            // New objects have all that is left, in free lines.
+            lengthen(scope, &heap, (node, first), 23 * MB);
+            scope.collect(false);
+            assert!(heap.used() <= heap.limit() && heap.resident() <= heap.limit());
+            assert!(count(scope, first) > all);
         });
     }
 }

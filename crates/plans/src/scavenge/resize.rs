@@ -71,17 +71,22 @@ impl<F: SlotFormat> Scavenge<F> {
         if collection.was_full {
             state.last_full.filled = self.old_used() - self.old_holes();
         }
+        let adapts = self.config.options.resize;
+        // First of all: that scavenges are left out says much of where new objects are to lie.
+        let changed = match self.in_place() {
+            None if adapts => self.decide_generations(state, collection),
+            _ => None,
+        };
         let place = self.decide_nursery(state, world, collection);
         if let Some(pieces) = self.in_place() {
             self.decide_in_place((pieces, place), state, world, record, collection);
-        } else if !self.config.options.resize {
+        } else if !adapts {
             if let Some(reason) = place {
                 self.give_first_sizes(state, world, record, reason);
             }
             state.lately.old_target = self.old_limit.load(Ordering::Relaxed);
         } else {
             record.step(Phase::Resize, |event| {
-                let changed = self.decide_generations(state, collection);
                 let mut found = self.measure(state, collection);
                 found.wanted = self.decide_young(state, collection, &found);
                 let decision = generation_sizes::next_sizes(&found);

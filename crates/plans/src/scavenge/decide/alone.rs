@@ -60,6 +60,11 @@ impl Memory {
         patience: FIRST_PATIENCE,
     };
 
+    /// It is known from elsewhere that much of what is new lives: everything is collected each time from now on.
+    pub fn leave_out_at_first(&mut self) {
+        (self.is_alone, self.without) = (false, 0);
+    }
+
     /// What was decided last.
     pub fn is_alone(&self) -> bool {
         self.is_alone
@@ -414,5 +419,17 @@ mod tests {
         assert!(of(3 * MS, Some(900)) && !of(3 * MS + 1, Some(900)));
         assert!(of(30 * MS, Some(100)), "much dies by now");
         assert!(of(30 * MS, None), "nothing tells");
+    }
+
+    /// That most of what is new lives is known from elsewhere: no collection of new objects has to show it. Lines of new blocks tell
+    /// when that is over.
+    #[test]
+    fn what_is_known_from_elsewhere_leaves_collections_of_new_objects_out_until_lines_tell() {
+        let mut heap = Heap::of(30, 60);
+        heap.memory.leave_out_at_first();
+        let (_, new) = heap.run(20, 8 * MB, 900);
+        assert_eq!(new, 0);
+        let (_, new) = heap.run(20, 8 * MB, 20);
+        assert!(new >= 10, "{new}");
     }
 }

@@ -42,12 +42,13 @@ impl<F: SlotFormat> Scavenge<F> {
         match decision.in_place {
             true => {
                 self.begin_in_place(world, pieces, lines);
-                // What scavenges cost says nothing of new objects in place.
-                if self.config.options.generations == Generations::Auto {
-                    state.bring_scavenges_back();
-                }
+                self.begin_alone(state);
             }
-            false => pieces.set_used(world, false),
+            false => {
+                pieces.set_used(world, false);
+                // Where collections of new objects did not pay in place, scavenges are left out as well.
+                state.scavenging &= state.alone.is_alone();
+            }
         }
         state.elsewhere.change_places(&mut state.lately);
         Some(decision.reason)
@@ -86,10 +87,10 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Whether the next scavenge leaves nothing young, since new objects are to lie in the old space then.
+    /// Whether the next collection leaves nothing young if it can, since new objects are to lie in the old space then.
     pub(in crate::scavenge) fn is_to_empty(&self, state: &State) -> bool {
         let is_decided = self.decided_place().is_some() && state.nursery.goes_in_place();
-        is_decided && state.evacuates && !self.keeps_young()
+        is_decided && self.in_place().is_none() && state.evacuates && !self.keeps_young()
     }
 
     /// New objects have a space of their own from now on, of the size of the first one: sizes do not change otherwise.
@@ -110,6 +111,17 @@ impl<F: SlotFormat> Scavenge<F> {
         record.step(Phase::Resize, |event| {
             self.apply(&mut state.lately, world, &decision, event);
         });
+    }
+
+    /// New objects are to lie in free lines: where scavenges were left out, since much of what is new lives, new objects are not
+    /// collected by themselves at first. What scavenges cost says nothing else of new objects in place.
+    fn begin_alone(&self, state: &mut State) {
+        if self.config.options.generations == Generations::Auto {
+            if !state.scavenging {
+                state.alone.leave_out_at_first();
+            }
+            state.bring_scavenges_back();
+        }
     }
 
     /// New objects lie in free lines from now on: eden and the survivor spaces have no bytes, and their memory goes back.

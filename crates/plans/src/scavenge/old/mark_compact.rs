@@ -40,16 +40,20 @@ impl<F: SlotFormat> OldGeneration<F> for MarkCompact {
         why: &'static str,
     ) -> Option<&'static str> {
         heap.mark(state, world, record, why);
-        let planned = record.step(Phase::Plan, |_| {
+        let (planned, empties) = record.step(Phase::Plan, |_| {
             heap.sweep_large(world, Generation::Old);
             heap.sweep_large(world, Generation::Young);
-            heap.make_plan(world)
+            let emptying = heap.is_to_empty(state).then(|| heap.plan_to_empty(world));
+            match emptying.flatten() {
+                Some(planned) => (planned, true),
+                None => (heap.make_plan(world), false),
+            }
         });
         state.last_full.young_lived = planned.lived[1..].iter().sum();
         record.step(Phase::Update, |_| heap.update_all(state, world));
         heap.sweep_arraylets(world, true);
         record.step(Phase::Slide, |event| {
-            event.objects = heap.slide_all(state, world, &planned) as u64;
+            event.objects = heap.slide_all(state, world, (&planned, empties)) as u64;
             event.bytes = heap.used() as u64;
         });
         heap.verify(state, world, record, Edge::Slid);
@@ -227,6 +231,20 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
+    /// Decides where everything goes if all of it fits into the old space, which has the whole limit from now on: new objects
+    /// lie there behind this collection, and the nursery has no bytes then. `None` if something would stay there.
+    fn plan_to_empty(&self, world: &mut WorldStopped<'_>) -> Option<Planned> {
+        let old_limit = self.old_limit.swap(self.limit(), Ordering::Relaxed);
+        let planned = self.make_plan(world);
+        let regions = self.nursery.regions();
+        let mut young = planned.ends[1..].iter().zip(regions.iter());
+        if young.all(|(&end, region)| end == region.space.start()) {
+            return Some(planned);
+        }
+        self.old_limit.store(old_limit, Ordering::Relaxed);
+        None
+    }
+
     /// Decides where everything goes.
     pub(super) fn make_plan(&self, world: &mut WorldStopped<'_>) -> Planned {
         if let Some(lines) = &self.mark_region {
@@ -275,14 +293,15 @@ impl<F: SlotFormat> Scavenge<F> {
         }
     }
 
-    /// Moves everything, and leaves the spaces as they are from now on. Of how many segments memory went back meanwhile.
+    /// Moves everything, and leaves the spaces as they are from now on; the nursery empty, if that was planned. Of how many
+    /// segments memory went back meanwhile.
     pub(super) fn slide_all(
         &self,
         state: &mut State,
         world: &mut WorldStopped<'_>,
-        planned: &Planned,
+        (planned, empties): (&Planned, bool),
     ) -> usize {
-        let is_tight = self.is_tight_for_sliding(planned);
+        let is_tight = self.is_tight_for_sliding(planned, empties);
         let has_gaps = self.lines().is_some_and(|lines| lines.released_bytes() > 0);
         let segments = self.plan.segments(world, self.moving_regions());
         let sliding = Sliding {
@@ -334,11 +353,14 @@ impl<F: SlotFormat> Scavenge<F> {
     }
 
     /// Whether more memory would be in use than the limit allows if objects took that of vacant blocks before what they
-    /// leave went back.
-    fn is_tight_for_sliding(&self, planned: &Planned) -> bool {
+    /// leave went back; or any, where the old space takes what the nursery holds, since nothing stays there.
+    fn is_tight_for_sliding(&self, planned: &Planned, empties: bool) -> bool {
         let (above, vacant) = self.taken_by_sliding(planned);
-        let resident = self.old_resident() + self.beside_resident();
         let limit = self.old_limit.load(Ordering::Relaxed);
-        vacant > 0 && resident + above + vacant > limit
+        let (takes_more, resident) = match empties {
+            true => (above + vacant > 0, self.resident()),
+            false => (vacant > 0, self.old_resident() + self.beside_resident()),
+        };
+        takes_more && resident + above + vacant > limit
     }
 }
