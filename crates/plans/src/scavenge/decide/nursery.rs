@@ -417,6 +417,17 @@ mod tests {
         assert_eq!(changes(&places), 2, "{places:?}");
     }
 
+    /// Scavenges that come back are no sign of anything: a window has to show that collections take much.
+    #[test]
+    fn no_trial_begins_at_once_when_scavenges_come_back() {
+        let mut memory = Memory {
+            left_out: true,
+            ..Memory::NEW
+        };
+        assert!(!decide(&mut memory, &found(false, true, 30, 60)).in_place);
+        assert!(!memory.left_out);
+    }
+
     /// Where collections take little of the time, it does not matter that each is of everything.
     #[test]
     fn no_trial_begins_at_once_where_collections_take_little() {
