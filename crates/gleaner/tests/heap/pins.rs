@@ -715,8 +715,29 @@ fn a_limit_under_which_a_pinned_object_does_not_fit_is_refused() {
     );
 }
 
+/// Allocates by calls that take as much each time, until behind a collection there were 7 for each 8 that came between the
+/// two collections before.
+fn fill_most_of_eden(mutator: &mut Mutator, mut allocate: impl FnMut(&mut Scope<'_>)) {
+    let collections = |mutator: &mut Mutator| {
+        let totals = mutator.totals();
+        totals.scavenges + totals.full_collections
+    };
+    let mut last = collections(mutator);
+    let (mut calls, mut before) = (None, usize::MAX);
+    while calls.is_none_or(|calls| calls < before / 8 * 7) {
+        mutator.scope(&mut allocate);
+        let now = collections(mutator);
+        if now == last {
+            calls = calls.map(|calls| calls + 1);
+        } else {
+            before = calls.unwrap_or(usize::MAX);
+            (last, calls) = (now, Some(0));
+        }
+    }
+}
+
 /// Where scavenges were left out since full collections, which slid everything together, cost less, they come back while
-/// something is pinned.
+/// something is pinned: also at the end of eden, which takes all that nothing lives in then, and cannot be made smaller.
 #[test]
 fn scavenges_come_back_while_nothing_slides() {
     const LIVE: usize = 20_000;
@@ -732,6 +753,9 @@ fn scavenges_come_back_while_nothing_slides() {
             let index = random.below(LIVE);
             mutator.scope(|scope| replace(scope, &kept.table, node, [index].into_iter()));
         }
+        fill_most_of_eden(&mut mutator, |scope| {
+            replace(scope, &kept.table, node, [7].into_iter());
+        });
         mutator.scope(|scope| kept.pin(scope, 7));
         mutator.collect(true);
         let before = mutator.totals();

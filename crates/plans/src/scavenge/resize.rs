@@ -202,6 +202,10 @@ impl<F: SlotFormat> Scavenge<F> {
             slides: self.slides_each_time(state) && !self.pins.keeps(),
             nursery_used: self.nursery.used(),
             kept: self.kept_in_eden(collection),
+            least_eden: match self.pins.keeps() {
+                true => self.nursery.eden.used(),
+                false => 0,
+            },
             allocated_lately: lately.allocated,
             beside_lately: lately.beside,
             more_beside_lately: lately.most_beside.saturating_sub(lately.beside_used),

@@ -5,10 +5,10 @@
 //! limit and as far as the old one leaves room, and shrinks slowly while scavenges take next to nothing. It gives way
 //! to the old generation after a full collection alone: before, nobody knows how much of that lives. A survivor space
 //! has room for half as much again as survives, and is not made a little smaller. Eden is larger by what keeps its place
-//! there. What is left of the young generation
-//! is cut into eden and what young large objects may take, as lately as much was allocated of both: so both are full at
-//! the same time. The old generation may fill to twice what lived in it after the last full collection, or more when
-//! full collections take much of the time. Where there are no scavenges, eden takes what neither of the two needs, nor
+//! there; where that lies so far up that eden cannot give way to the old generation, the survivor spaces do. What is left
+//! of the young generation is cut into eden and what young large objects may take, as lately as much was allocated of
+//! both: so both are full at the same time. The old generation may fill to twice what lived in it after the last full
+//! collection, or more when full collections take much of the time. Where there are no scavenges, eden takes what neither of the two needs, nor
 //! what comes and goes beside the nursery: it would be given memory anew each time.
 
 /// What is known. Sizes are in bytes, shares in thousandths of the time.
@@ -24,6 +24,8 @@ pub struct Measurements {
     pub nursery_used: usize,
     /// What objects that keep their places take of eden, with what between them is of no use.
     pub kept: usize,
+    /// Up to where such objects lie in eden, from its start: it cannot be smaller. 0 where there are none.
+    pub least_eden: usize,
     /// What was allocated lately between collections.
     pub allocated_lately: usize,
     /// Of that, what was taken beside the nursery.
@@ -114,6 +116,7 @@ pub fn next_sizes(found: &Measurements) -> Decision {
     } else {
         wanted
     };
+    let survivor = survivor.min(most_survivor(found));
     let old_target = old_target(found, found.old_used - found.old_holes, young);
     if !found.scavenging && found.slides {
         return Decision {
@@ -173,6 +176,16 @@ fn room_around_kept(found: &Measurements, young: usize) -> usize {
     found.kept.min(left(found).saturating_sub(young))
 }
 
+/// What a survivor space may have. What the old generation needs is taken from eden as a rule, but if objects that keep
+/// their places let eden not shrink, it is taken from both of these: or the old generation would have no room at all, and
+/// everything would be collected each time, as long as these objects stay.
+fn most_survivor(found: &Measurements) -> usize {
+    match found.least_eden {
+        0 => usize::MAX,
+        eden => left(found).saturating_sub(eden) / 2,
+    }
+}
+
 /// What is for large objects of the `fresh` bytes that are allocated between two scavenges; three quarters at most.
 fn share_of_large(found: &Measurements, fresh: usize) -> usize {
     let (beside, all) = (found.beside_lately as u128, found.allocated_lately as u128);
@@ -223,6 +236,7 @@ mod tests {
             slides: true,
             nursery_used: 4 * MB,
             kept: 0,
+            least_eden: 0,
             allocated_lately: 0,
             beside_lately: 0,
             more_beside_lately: 0,
@@ -318,6 +332,20 @@ mod tests {
         assert_eq!(next_sizes(&found).eden, usually.eden + 10 * MB);
         found.kept = 400 * MB;
         assert_eq!(next_sizes(&found).eden, usually.eden + 16 * MB);
+    }
+
+    #[test]
+    fn survivor_spaces_give_way_to_the_old_generation_where_eden_cannot() {
+        let mut found = usual();
+        found.survived_lately = 100 * MB;
+        assert_eq!(next_sizes(&found).survivor, 16 * MB);
+        // The old generation needs 60 MB, and as much again as a quarter of that.
+        for (eden, survivor) in [(293, 16), (301, 12), (325, 0), (340, 0)] {
+            found.least_eden = eden * MB;
+            let decision = next_sizes(&found);
+            assert_eq!(decision.survivor, survivor * MB, "{eden}");
+            assert_eq!(young(&decision), 64 * MB);
+        }
     }
 
     #[test]
