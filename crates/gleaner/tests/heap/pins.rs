@@ -715,23 +715,28 @@ fn a_limit_under_which_a_pinned_object_does_not_fit_is_refused() {
     );
 }
 
-/// Allocates by calls that take as much each time, until behind a collection there were 7 for each 8 that came between the
-/// two collections before.
-fn fill_most_of_eden(mutator: &mut Mutator, mut allocate: impl FnMut(&mut Scope<'_>)) {
-    let collections = |mutator: &mut Mutator| {
-        let totals = mutator.totals();
-        totals.scavenges + totals.full_collections
-    };
-    let mut last = collections(mutator);
-    let (mut calls, mut before) = (None, usize::MAX);
-    while calls.is_none_or(|calls| calls < before / 8 * 7) {
+/// Calls `allocate`, which takes as much each time, until scavenges are left out and eden, which has all that nothing lives in
+/// then, is full but for an eighth. Times decide when that is: it is given up behind `most` calls.
+fn fill_a_large_eden(mutator: &mut Mutator, most: usize, mut allocate: impl FnMut(&mut Scope<'_>)) {
+    let mut known = mutator.totals();
+    // How many calls there were between the last two collections, and since the last one, if all of these were full.
+    let (mut before, mut since) = (None, None);
+    for _ in 0..most {
         mutator.scope(&mut allocate);
-        let now = collections(mutator);
-        if now == last {
-            calls = calls.map(|calls| calls + 1);
+        let now = mutator.totals();
+        (before, since) = if now.scavenges != known.scavenges {
+            (None, None)
+        } else if now.full_collections != known.full_collections {
+            (since, Some(0))
         } else {
-            before = calls.unwrap_or(usize::MAX);
-            (last, calls) = (now, Some(0));
+            (before, since.map(|calls: usize| calls + 1))
+        };
+        known = now;
+        if before
+            .zip(since)
+            .is_some_and(|(all, calls)| calls >= all / 8 * 7)
+        {
+            return;
         }
     }
 }
@@ -753,10 +758,14 @@ fn scavenges_come_back_while_nothing_slides() {
             let index = random.below(LIVE);
             mutator.scope(|scope| replace(scope, &kept.table, node, [index].into_iter()));
         }
-        fill_most_of_eden(&mut mutator, |scope| {
-            replace(scope, &kept.table, node, [7].into_iter());
+        fill_a_large_eden(&mut mutator, LIVE * 300, |scope| {
+            let index = random.below(LIVE);
+            replace(scope, &kept.table, node, [index].into_iter());
         });
-        mutator.scope(|scope| kept.pin(scope, 7));
+        mutator.scope(|scope| {
+            replace(scope, &kept.table, node, [7].into_iter());
+            kept.pin(scope, 7);
+        });
         mutator.collect(true);
         let before = mutator.totals();
         for number in 0..LIVE * 60 {
