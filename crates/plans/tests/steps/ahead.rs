@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use gleaner_base::events::Phase;
 use gleaner_base::events::reasons::ASKED_AHEAD;
 use gleaner_base::faults::{FaultPoint, arm};
+use gleaner_mem::Address;
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::collect::Outcome;
 use gleaner_plans::mark_sweep::decide::extent::Extent;
@@ -175,7 +176,14 @@ fn a_cycle_begins_once_everything_was_asked_about() {
             .filter(|step| step.reason == ASKED_AHEAD)
             .count()
     };
-    for _ in 0..2 {
+    let mut hidden = Vec::new();
+    for round in 0..4 {
+        // What old objects lead to since the last collection is told by that question alone, where old marks are kept.
+        for number in (round..OBJECTS).step_by(500) {
+            let young = begun.bench.allocate(NORMAL, 64).unwrap();
+            store(begun.object(number), 4, young.word());
+            hidden.push(!young.word());
+        }
         let before = asked(&begun.bench);
         let from = begun.bench.heap.totals.cycles;
         // One that begins since memory is used up does not wait for the question, as on a machine that is busy.
@@ -190,6 +198,8 @@ fn a_cycle_begins_once_everything_was_asked_about() {
                 begun.bench.allocate(NORMAL, 100).unwrap();
             }
         }
+        let is_there = |young: &usize| begun.bench.is_marked(Address::new(!young));
+        assert!(hidden.iter().all(is_there), "{:?}", begun.bench.heap.extent);
     }
     begun.bench.verify();
     begun.bench.collect();

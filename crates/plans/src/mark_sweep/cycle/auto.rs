@@ -88,6 +88,7 @@ impl Heap {
         if self.settings.markers == 0 {
             self.free_processors.look();
         }
+        let (stepped, helped) = core::mem::take(&mut self.auto.marked);
         let stop_ns = self.whole_stop_ns();
         let beside_ns = match self.totals.helped_bytes {
             0..WORTH_MEASURING => stop_ns.saturating_mul(workers as u64),
@@ -107,7 +108,8 @@ impl Heap {
             stop_ns,
             beside_ns,
             program_ns: used_ns.saturating_sub(took),
-            stepped_ns: core::mem::take(&mut self.auto.stepped_ns),
+            stepped,
+            helped,
             was_overtaken: core::mem::take(&mut self.auto.was_overtaken),
             turned_ns,
             turns,

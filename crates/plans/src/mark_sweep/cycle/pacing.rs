@@ -137,7 +137,7 @@ impl Heap {
     /// What a collection that has ended a cycle tells of it, before a new count of what is allocated begins.
     pub(crate) fn note_cycle(&mut self) {
         let ended = self.ended_cycle;
-        self.auto.stepped_ns = ended.stepped.1;
+        self.auto.marked = (ended.stepped.0, ended.helped);
         self.auto.was_overtaken = ended.ended() == Ended::Early;
         if !ended.is_under_way() || !self.extent.keeps_marks() {
             return;

@@ -260,8 +260,8 @@ pub struct Auto {
     pub(super) choice: Choice,
     /// Nanoseconds of all turns of the helper, and how many these were, when a collection was weighed last.
     pub(super) turned: (u64, u64),
-    /// Nanoseconds of steps in the last cycle that has ended, until that is weighed.
-    pub(super) stepped_ns: u64,
+    /// Bytes that steps and the helper marked in the last cycle that has ended, until that is weighed.
+    pub(super) marked: (usize, usize),
     /// Whether memory was used up before that had marked everything, until it is weighed.
     pub(super) was_overtaken: bool,
     /// Pages that its last stop found written.

@@ -19,8 +19,10 @@ pub struct Measurements {
     pub beside_ns: u64,
     /// Nanoseconds of the processor's time that the program has used since the collection before.
     pub program_ns: u64,
-    /// Nanoseconds of steps in the cycle that has just ended, if there was one.
-    pub stepped_ns: u64,
+    /// Bytes that steps marked in the cycle that has just ended, if there was one, and that the helper did.
+    pub stepped: usize,
+    /// See `stepped`.
+    pub helped: usize,
     /// Whether memory was used up before that had marked everything.
     pub was_overtaken: bool,
     /// Nanoseconds of the helper's turns since the collection before, and how many there were.
@@ -34,8 +36,10 @@ const LEAST_STOP_NS: u64 = 3_000_000;
 /// The program's time is at least so many times that of marking, in halves: before there are cycles, and as long as there are.
 const HALVES_AT_FIRST: u64 = 4;
 const HALVES: u64 = 3;
+/// Collections, one after the other, that speak for cycles before there are any.
+const IN_A_ROW: u32 = 2;
 /// Cycles, one after the other, most of whose marking was left to steps.
-const MOST_LATE: u32 = 3;
+const MOST_LATE: u32 = 2;
 /// Where so many turns are shorter in the mean, the program wants too often what the helper has. Nanoseconds.
 const LEAST_TURN_NS: u64 = 50_000;
 const WORTH_COUNTING: u64 = 32;
@@ -47,6 +51,8 @@ const LONGEST_WAIT: u32 = 1024;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice {
     is_on: bool,
+    /// Collections that spoke for cycles, one after the other.
+    promising: u32,
     /// Late cycles, one after the other.
     late: u32,
     /// Collections that are still to pass.
@@ -60,6 +66,7 @@ impl Choice {
     pub const fn new() -> Choice {
         Choice {
             is_on: false,
+            promising: 0,
             late: 0,
             wait: 0,
             waited: 0,
@@ -74,7 +81,7 @@ impl Choice {
     /// A collection has ended.
     pub fn note(&mut self, m: &Measurements) {
         self.wait = self.wait.saturating_sub(1);
-        self.late = match m.was_overtaken || m.stepped_ns > m.beside_ns / 2 {
+        self.late = match m.was_overtaken || m.stepped > m.helped {
             true => self.late + 1,
             false => 0,
         };
@@ -87,7 +94,12 @@ impl Choice {
                 .clamp(FIRST_WAIT, LONGEST_WAIT);
             self.wait = self.waited;
         }
-        self.is_on = m.is_possible && (m.is_wanted || self.wait == 0 && self.pays(m));
+        self.promising = match self.wait == 0 && self.pays(m) {
+            true => self.promising.saturating_add(1),
+            false => 0,
+        };
+        let is_enough = self.is_on || self.promising >= IN_A_ROW;
+        self.is_on = m.is_possible && (m.is_wanted || self.promising > 0 && is_enough);
     }
 
     fn pays(&self, m: &Measurements) -> bool {
@@ -126,14 +138,15 @@ mod tests {
     #[test]
     fn what_fits_beside_the_program_is_marked_there() {
         assert!(!Choice::new().is_on());
-        assert!(after(&[usual()]));
+        assert!(!after(&[usual()]) && after(&[usual(), usual()]));
         let with = |change: fn(&mut Measurements)| {
             let mut m = usual();
             change(&mut m);
             m
         };
         assert!(!after(&[with(|m| m.is_possible = false)]));
-        assert!(!after(&[usual(), with(|m| m.is_possible = false)]));
+        assert!(!after(&[usual(), usual(), with(|m| m.is_possible = false)]));
+        assert!(!after(&[usual(), with(|m| m.stop_ns = 0), usual()]));
         // Where there are cycles a little less is enough than for the first.
         for (change, is_first, is_next) in [
             (
@@ -147,8 +160,8 @@ mod tests {
             (|m| m.program_ns = 40 * MS - 1, false, true),
             (|m| m.program_ns = 30 * MS - 1, false, false),
         ] {
-            assert_eq!(after(&[with(change)]), is_first);
-            assert_eq!(after(&[usual(), with(change)]), is_next);
+            assert_eq!(after(&[with(change), with(change)]), is_first);
+            assert_eq!(after(&[usual(), usual(), with(change)]), is_next);
         }
         let wanted = with(|m| (m.is_wanted, m.stop_ns) = (true, 0));
         assert!(after(&[wanted]));
@@ -157,6 +170,12 @@ mod tests {
             ..wanted
         };
         assert!(!after(&[impossible]));
+    }
+
+    fn begun() -> Choice {
+        let mut choice = Choice::new();
+        (0..IN_A_ROW).for_each(|_| choice.note(&usual()));
+        choice
     }
 
     /// After how many collections it is tried again once what `fails` has been seen so many `times`.
@@ -170,17 +189,17 @@ mod tests {
             choice.note(&usual());
             passed += 1;
         }
-        passed
+        passed + 1 - IN_A_ROW
     }
 
     #[test]
     fn cycles_that_are_late_again_and_again_are_left_out_ever_longer() {
         let late = Measurements {
-            stepped_ns: 10 * MS + 1,
+            stepped: 1001,
+            helped: 1000,
             ..usual()
         };
-        let mut choice = Choice::new();
-        choice.note(&usual());
+        let mut choice = begun();
         let mut expected = FIRST_WAIT;
         for _ in 0..9 {
             assert_eq!(waits(&mut choice, &late, MOST_LATE), expected);
@@ -194,9 +213,8 @@ mod tests {
         // One that was in time is enough to go on.
         for _ in 0..4 {
             choice.note(&late);
-            choice.note(&late);
             choice.note(&Measurements {
-                stepped_ns: 10 * MS,
+                stepped: 1000,
                 ..late
             });
             assert!(choice.is_on());
@@ -210,8 +228,7 @@ mod tests {
             turned_ns: turns * mean_ns,
             ..usual()
         };
-        let mut choice = Choice::new();
-        choice.note(&usual());
+        let mut choice = begun();
         choice.note(&of(300, LEAST_TURN_NS));
         choice.note(&of(WORTH_COUNTING - 1, 0));
         assert!(choice.is_on());
