@@ -45,7 +45,7 @@ impl MarkSweep {
                 result = match asked {
                     Asked::Begun if !self.verified => round.begin(low.word(), high.word()),
                     _ => round.take(low.word(), high.word(), &mut |from, to| {
-                        self.for_each_asked(context, (from, to), |from, to| {
+                        self.for_each_with_pointers(context, (from, to), |from, to| {
                             written.note_ahead(from, to)
                         })
                     }),

@@ -279,7 +279,7 @@ impl MarkSweep {
         self.for_each_watched(context, asked, |low, high| {
             let (low, high) = (low.word(), high.word());
             let mut note = |from, to| {
-                self.for_each_asked(context, (from, to), |from, to| written.note(from, to))
+                self.for_each_with_pointers(context, (from, to), |from, to| written.note(from, to))
             };
             if result.is_ok() {
                 result = match asked {
@@ -453,8 +453,9 @@ impl MarkSweep {
         runs.finish();
     }
 
-    /// Calls `visit` with those of the pages `from..to`, which the kernel has named, about which it was asked for their own sake.
-    pub(super) fn for_each_asked(
+    /// Calls `visit` with those of the pages `from..to`, which the kernel has named, that belong to blocks with pointers: a question
+    /// runs over others.
+    pub(super) fn for_each_with_pointers(
         &self,
         context: &MarkContext,
         (from, to): (usize, usize),
