@@ -35,7 +35,7 @@ fn note_while_asked(heap: &mut Heap, inner: bool) -> Option<Why> {
             return Some(Why::CallsBecameRare);
         }
     }
-    let why = state::take_call()?;
+    let why = state::take_call(heap)?;
     // Others may have begun to run since the watcher has seen that they do not.
     who::may_be_stopped(heap).then_some(why)
 }

@@ -4,14 +4,15 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use gleaner_base::options::{Idle, Options};
 use gleaner_os::threads;
+use gleaner_plans::mark_sweep::Heap;
 use gleaner_work::IdleWatch;
 
 /// How many nanoseconds without an allocation make the program idle; 0: nobody asks. Written before the heap is published.
 static AFTER_NS: AtomicU64 = AtomicU64::new(0);
 /// Whether the option asks for collections by name. Written before the heap is published.
 static ASKS_TO_COLLECT: AtomicBool = AtomicBool::new(false);
-/// Whether the program's next call is to collect. Relaxed: it carries nothing but itself.
-static CALLED_ON: AtomicBool = AtomicBool::new(false);
+/// The collection that the program's next call is to make, by number; 0: none. Under the lock.
+static CALLED_FOR: AtomicU64 = AtomicU64::new(0);
 /// What the watcher and those whom it watches share; its lock is the allocator lock.
 pub static WATCH: IdleWatch = IdleWatch::new();
 
@@ -40,16 +41,20 @@ pub enum Why {
     WasIdle,
 }
 
-/// Has the program's next call collect.
-pub fn call_on_program() {
-    CALLED_ON.store(true, Ordering::Relaxed);
+/// Has the program's next call collect, unless another collection comes first. Under the lock.
+pub fn call_on_program(heap: &Heap) {
+    CALLED_FOR.store(heap.collections + 1, Ordering::Relaxed);
 }
 
-/// Whether the calling thread is to collect for that, once.
+/// Whether the calling thread is to collect for that, once. Under the lock.
 #[inline]
-pub fn take_call() -> Option<Why> {
-    let is_called = CALLED_ON.load(Ordering::Relaxed) && CALLED_ON.swap(false, Ordering::Relaxed);
-    is_called.then_some(Why::WasIdle)
+pub fn take_call(heap: &Heap) -> Option<Why> {
+    let called_for = CALLED_FOR.load(Ordering::Relaxed);
+    if called_for == 0 {
+        return None;
+    }
+    CALLED_FOR.store(0, Ordering::Relaxed);
+    (called_for == heap.collections + 1).then_some(Why::WasIdle)
 }
 
 /// After how many nanoseconds without an allocation something is done, if ever.

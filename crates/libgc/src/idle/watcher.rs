@@ -116,7 +116,7 @@ fn consider(heap: &mut Heap) -> Considered {
         Considered::Not
     } else if heap.calls_for_collection(holds_up) {
         if holds_up {
-            state::call_on_program();
+            state::call_on_program(heap);
             return Considered::Not;
         }
         Considered::Now
