@@ -5,6 +5,10 @@
 //! libraries is not the one of the last collection any more. Then the allocator lock is taken, so that no collection is
 //! in progress and the heap is consistent; then the arena's lock. All are released in the opposite order on both sides.
 //! This is the only registry of hooks.
+//!
+//! No hook runs where the program forks by a system call of its own. Such a child makes the heap whole when it takes the allocator
+//! lock for the first time, or is about to collect ([`crate::state::notice_fork`]). Nobody has waited for other threads there: if one
+//! was inside the library, the process ends with a message. If the helper marked, the cycle is given up.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -14,17 +18,18 @@ use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 
 use crate::start::start;
-use crate::state::{CREW, LOADER_GATE, Locked, MAIN_THREAD, is_ready};
+use crate::state::{CREW, LOADER_GATE, Locked, MAIN_THREAD, is_ready, notice_fork};
 use crate::variables::GC_parallel;
 
 /// What `GC_set_handle_fork` said: 1 by hooks, -1 by hand, 0 not at all.
 static MODE: AtomicI32 = AtomicI32::new(1);
 
-/// Whether this process was forked with the hooks. Written by its only thread then.
+/// Whether this process was forked since the library started. Written by its only thread then.
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Whether the loader's lock may be one that nobody can release. That libraries came or went shows that it is not.
 pub fn is_child() -> bool {
+    notice_fork();
     IS_CHILD.load(Ordering::Relaxed)
 }
 
@@ -33,8 +38,9 @@ pub fn is_handled() -> bool {
     MODE.load(Ordering::Relaxed) != 0
 }
 
-/// Installs the hooks if the client wants them.
+/// Installs the hooks if the client wants them. A child where none runs is told by a page, if the kernel can do that.
 pub fn install_hooks() {
+    fork::mark_process();
     if MODE.load(Ordering::Relaxed) == 1 && !fork::register(before, after_in_parent, after_in_child)
     {
         crate::message::die(format_args!("cannot install fork handlers"));
@@ -72,16 +78,22 @@ extern "C" fn after_in_parent() {
 
 extern "C" fn after_in_child() {
     crate::ARENA.unlock();
+    let mut heap = held();
+    begin_in_child(&mut heap);
+    heap.unlock();
+}
+
+/// Makes the heap whole in a child, which has one thread. That is the calling one, and holds the allocator lock.
+pub fn begin_in_child(heap: &mut Heap) {
+    fork::mark_process();
     CREW.forget_helpers_after_fork();
     threads::forget_markers_after_fork();
     crate::idle::state::WATCH.forget_after_fork();
     crate::cycle_helper::state::forget_after_fork();
-    let mut heap = held();
     GC_parallel.set(0);
-    keep_only_this_thread(&mut heap);
+    keep_only_this_thread(heap);
     IS_CHILD.store(true, Ordering::Relaxed);
     heap.begin_in_child();
-    heap.unlock();
     LOADER_GATE.open();
 }
 

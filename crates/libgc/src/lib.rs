@@ -62,6 +62,9 @@ mod wanted;
 #[global_allocator]
 static ARENA: gleaner_mem::arena::Arena = gleaner_mem::arena::Arena::new();
 
+/// What [`state`] calls in a forked child, with the allocator lock, before anything else is done there with the heap.
+static BEGIN_IN_CHILD: fn(&mut gleaner_plans::mark_sweep::Heap) = fork::begin_in_child;
+
 /// What [`start`] calls, in this order, once the heap has started: each may call malloc or the client.
 static SERVICES: [fn(); 6] = [
     records::install_hooks,

@@ -130,6 +130,11 @@ impl AllocatorLock {
         self.lock.is_held_by(own())
     }
 
+    /// Whether the calling thread holds the lock for code of this library's, which never asks for it again.
+    pub fn is_in_own_code(&self) -> bool {
+        self.is_own() && self.section.load(Ordering::Relaxed) == Section::Own as u8
+    }
+
     /// What the calling thread runs, if it holds the lock.
     pub fn own_section(&self) -> Option<&'static str> {
         self.is_own()

@@ -23,7 +23,7 @@ use gleaner_base::events::LineBuffer;
 use gleaner_base::faults::{self, FaultPoint};
 use gleaner_base::sync::Gate;
 use gleaner_mem::Address;
-use gleaner_os::{environment, threads};
+use gleaner_os::{environment, fork, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::Mutator;
 use gleaner_plans::mark_sweep::stop::protocol::World;
@@ -268,8 +268,39 @@ fn has_turn() -> bool {
     !beside.is_null() && unsafe { (*beside).has_begun() }
 }
 
+/// Makes the heap whole where this process is the child of a fork by a system call of the program's own, of which no hook knew, or
+/// of one that was not to be handled. Before the lock is taken, and before anybody is waited for who may exist in the parent only.
+#[inline]
+pub fn notice_fork() {
+    if fork::is_new_process() {
+        begin_in_child();
+    }
+}
+
+#[cold]
+fn begin_in_child() {
+    // Where the calling thread has the lock, no other had it at the fork. Our own code never asks for it again, and is told so.
+    let is_own = LOCK.is_own();
+    if !is_ready() || LOCK.is_in_own_code() {
+        return;
+    }
+    if !is_own && (crate::ARENA.is_locked() || !LOCK.try_lock()) {
+        fork::mark_process(); // It is said once, whatever the client does then.
+        die(format_args!(
+            "this process was forked by a system call, without the functions of pthread_atfork, while another thread was inside the \
+             library: what that thread changed is not whole here. Fork with fork(), or between GC_alloc_lock and GC_alloc_unlock"
+        ));
+    }
+    let mut heap = Locked(heap_pointer());
+    (crate::BEGIN_IN_CHILD)(&mut heap);
+    if !is_own {
+        heap.unlock();
+    }
+}
+
 #[inline]
 fn take_lock() {
+    notice_fork();
     LOCK.lock(|| {
         // SAFETY: asked in a section of the client's, where no reference to the heap is in use; a registered thread has
         // found the heap started, and holds the lock here.

@@ -76,6 +76,11 @@ impl Arena {
         self.lock.lock();
     }
 
+    /// Whether a thread is in the arena, or keeps others out.
+    pub fn is_locked(&self) -> bool {
+        self.lock.is_locked()
+    }
+
     /// Ends what [`Arena::lock`] began, after a fork in both processes. All who wait are woken: one of them may be a thread
     /// that is held up from now on, and the only one that was woken before.
     pub fn unlock(&self) {

@@ -17,6 +17,8 @@ pub const MARKED: &str = "everything was marked in steps";
 pub const OVERTAKEN: &str = "memory was used up before everything was marked";
 /// Of the end of a cycle whose marks are dropped, since the program has switched collections off.
 pub const DISABLED: &str = "given up: collections are disabled";
+/// Of the end of a cycle in a child of a fork that came in the middle of a helper's turn.
+pub const CUT_OFF: &str = "given up: the process was forked while the helper marked";
 /// Of the end of a cycle whose last stop was given up, by the client or since stacks were hidden.
 pub const ABANDONED: &str = "given up: its last stop was";
 

@@ -72,6 +72,18 @@ impl Turns {
         self.is_begun.store(false, Ordering::Relaxed);
     }
 
+    /// In a forked child, which does not have the background thread: forgets a turn that was under way, and whether one was. Nobody
+    /// ends that.
+    pub fn forget_after_fork(&self) -> bool {
+        let was_under_way = self.is_under_way();
+        if was_under_way {
+            self.turn.reset_after_fork();
+            self.is_begun.store(false, Ordering::Relaxed);
+        }
+        self.wanted.store(0, Ordering::Relaxed);
+        was_under_way
+    }
+
     /// Not 0 while somebody waits for the end of the turn.
     pub fn wanted(&self) -> &AtomicU32 {
         &self.wanted
@@ -110,6 +122,24 @@ mod tests {
         );
         turns.wait();
         assert!(!turns.is_begun() && !turns.is_under_way());
+    }
+
+    #[test]
+    fn a_child_forgets_a_turn_that_nobody_ends() {
+        let turns = Turns::new();
+        assert!(!turns.forget_after_fork());
+        turns.begin();
+        turns.wanted.store(1, Ordering::Relaxed);
+        assert!(turns.forget_after_fork());
+        assert!(!turns.is_begun() && turns.wanted().load(Ordering::Relaxed) == 0);
+        turns.begin();
+        turns.end();
+        assert!(
+            !turns.forget_after_fork() && turns.is_begun(),
+            "what it did is still to be counted"
+        );
+        turns.wait();
+        assert!(!turns.is_begun());
     }
 
     #[test]

@@ -438,7 +438,7 @@ unsafe extern "C" {
 }
 
 /// Runs `what` in a child, where it must not fail.
-fn in_child(what: impl FnOnce()) {
+pub fn in_child(what: impl FnOnce()) {
     // SAFETY: the child runs nothing of its parent's but the heap, which this thread alone uses, and leaves.
     let child = unsafe { fork() };
     if child == 0 {

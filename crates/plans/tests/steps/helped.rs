@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gleaner_base::events::Phase;
+use gleaner_base::events::reasons::CUT_OFF;
 use gleaner_base::sync::AtomicU32;
 use gleaner_mem::Address;
 use gleaner_os::clock;
@@ -14,6 +15,7 @@ use gleaner_plans::mark_sweep::decide::helper::TURN_NS;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
 use gleaner_spaces::mark_sweep::mark::Until;
 
+use crate::auto::in_child;
 use crate::{Begun, CALLS, OBJECTS, counted_kind, store};
 
 /// Cycles of small heaps, and nobody asks which processors are idle.
@@ -26,6 +28,7 @@ pub fn a_helper_marks_beside_the_program() {
     mark_procedures_do_not_run_on_the_helper();
     more_wait_for_a_step_than_buffers_hold();
     steps_are_not_due_where_a_helper_marks();
+    a_child_drops_what_a_turn_was_marking();
 }
 
 /// Has the helper mark until it rests; how many turns it made.
@@ -225,6 +228,59 @@ fn steps_are_not_due_where_a_helper_marks() {
         if !begun.bench.heap.cycle.can_end() {
             begun.mark();
         }
+        begun.end();
+        assert!(begun.all_live());
+    }
+}
+
+/// Nobody has ended the turn, as happens where the program forks by a system call of its own, and nobody can in the child.
+fn a_child_drops_what_a_turn_was_marking() {
+    for round in 0..12 {
+        let Some(mut begun) = Begun::new(OPTIONS) else {
+            return;
+        };
+        let waiting = AtomicU32::new(0);
+        let Next::Mark(turn) = begun.bench.heap.mark_beside_program(&waiting) else {
+            panic!("there is much to mark");
+        };
+        std::thread::scope(|scope| {
+            // In every second round the turn has not begun to mark, in others it is somewhere.
+            let marker = (round % 2 == 1).then(|| {
+                // SAFETY: it is marked in once.
+                scope.spawn(move || unsafe { turn.mark() })
+            });
+            std::thread::sleep(Duration::from_micros(round * 30));
+            let ends_here = |begun: &mut Begun| {
+                assert!(begun.all_live());
+                assert_eq!(begun.bench.begin(), Outcome::Begun);
+                help(begun);
+                assert!(begun.bench.heap.cycle.can_end());
+                begun.end();
+                assert!(begun.all_live());
+            };
+            in_child(|| {
+                let was_cut_off = begun.bench.heap.beside.is_under_way();
+                begun.bench.heap.crew.forget_helpers_after_fork();
+                begun.bench.heap.begin_in_child();
+                let is_under_way = begun.bench.heap.cycle.is_under_way();
+                assert!(!begun.bench.heap.beside.has_begun() && is_under_way != was_cut_off);
+                assert_eq!(begun.ended().last() == Some(&(CUT_OFF, 0)), was_cut_off);
+                if was_cut_off {
+                    // No mark is built on.
+                    begun.bench.collect();
+                    begun.bench.verify_collected();
+                } else {
+                    help(&mut begun);
+                    begun.end();
+                }
+                ends_here(&mut begun);
+            });
+            if marker.is_none() {
+                // SAFETY: it is marked in once.
+                unsafe { turn.mark() };
+            }
+        });
+        help(&mut begun);
         begun.end();
         assert!(begun.all_live());
     }

@@ -121,6 +121,16 @@ impl BesideProgram {
         // SAFETY: no turn is under way, and the allocator lock is held, so nobody else uses it.
         unsafe { (*self.done.get()).take() }.unwrap_or_default()
     }
+
+    /// In a forked child, which does not have the helper: whether that was in a turn. Then what is grey is not whole.
+    pub fn forget_turn_after_fork(&self) -> bool {
+        let was_under_way = self.turns.forget_after_fork();
+        if was_under_way {
+            // SAFETY: this process has one thread.
+            unsafe { *self.done.get() = None };
+        }
+        was_under_way
+    }
 }
 
 impl Turn {

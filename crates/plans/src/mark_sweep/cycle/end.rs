@@ -44,9 +44,14 @@ impl Heap {
     /// Gives up the cycle that is under way, where collections were forbidden meanwhile: objects that are freed would wait
     /// for its end. Those that do go now.
     pub fn give_up_cycle(&mut self) {
+        self.give_up_cycle_because(DISABLED);
+    }
+
+    /// As [`Heap::give_up_cycle`], for another reason.
+    pub(super) fn give_up_cycle_because(&mut self, reason: &'static str) {
         let cycle = self.cycle;
         if cycle.is_under_way() {
-            let end = self.end_of(&cycle, self.collections + 1, DISABLED);
+            let end = self.end_of(&cycle, self.collections + 1, reason);
             self.drop_cycle();
             self.publish_event(&end);
         }

@@ -7,6 +7,7 @@
 
 use core::ptr::NonNull;
 
+use gleaner_base::events::reasons::CUT_OFF;
 use gleaner_base::events::{Event, Phase};
 use gleaner_base::sync::AtomicU32;
 use gleaner_os::clock;
@@ -219,9 +220,13 @@ impl Heap {
         (marked.objects > 0 || !marked.reason.is_empty()).then_some(marked)
     }
 
-    /// In a forked child, whose parent has the helper.
+    /// In a forked child, whose parent has the helper. Who forks with the hooks has had its turn end.
     pub(crate) fn forget_helper_after_fork(&mut self) {
-        // Who forks has had its turn end.
+        if self.beside.forget_turn_after_fork() {
+            self.context.mode = MarkMode::Whole;
+            self.give_up_cycle_because(CUT_OFF);
+        }
+        self.end_turn_beside();
         self.helped = Helped::new();
         self.cycle.progress.helped = false;
     }
