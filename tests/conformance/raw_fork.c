@@ -238,6 +238,9 @@ static NOINLINE void fork_with_the_lock(void)
     struct node *volatile tree = make_tree(DEPTH);
     GC_alloc_lock();
     pid_t child = fork_by_call();
+    /* Where it is the one thread, it may go on inside; its parent may not. */
+    if (child == 0)
+        CHECK(all_zero(GC_malloc(100000), 100000));
     GC_alloc_unlock();
     make_trees();
     CHECK_EQ(count(tree), NODES);

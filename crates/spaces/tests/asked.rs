@@ -4,12 +4,14 @@
 
 mod support;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use gleaner_mem::Address;
 use gleaner_os::written::{KernelModel, Mechanism, PAGE_BYTES, Reason, Watch};
-use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, BlockIndex, FRESH, State};
+use gleaner_spaces::mark_sweep::block::{BLOCK_BYTES, BlockIndex, FRESH, State, WATCHED};
 use gleaner_spaces::mark_sweep::kinds::{NORMAL, PTRFREE};
 use gleaner_spaces::mark_sweep::scan::MarkContext;
 use gleaner_spaces::mark_sweep::sticky::Asked;
@@ -80,6 +82,8 @@ struct Watched {
     context: Box<MarkContext>,
     kernel: &'static Kernel,
     next: BlockIndex,
+    /// The blocks about which it was asked.
+    asked: RefCell<BTreeSet<BlockIndex>>,
 }
 
 impl Watched {
@@ -94,6 +98,7 @@ impl Watched {
             context,
             kernel,
             next: 0,
+            asked: RefCell::default(),
         }
     }
 
@@ -128,7 +133,21 @@ impl Watched {
                 (call, index(range.start)..index(range.end))
             }
         };
-        calls.into_iter().map(blocks).collect()
+        let calls: Vec<(Call, Range<BlockIndex>)> = calls.into_iter().map(blocks).collect();
+        let mut asked = self.asked.borrow_mut();
+        calls
+            .iter()
+            .for_each(|(_, blocks)| asked.extend(blocks.clone()));
+        for block in 0..self.next {
+            // SAFETY: a block of the test's own heap.
+            let found = unsafe { &*self.space.0.layout.table.block(block) };
+            // Those that a call ran over as well: their watch ends when they become free.
+            assert!(
+                found.has_flag(WATCHED) || !asked.contains(&block),
+                "{block}"
+            );
+        }
+        calls
     }
 
     /// Asks ahead of a stop.
@@ -142,6 +161,19 @@ impl Watched {
 fn finished(calls: &[(Call, Range<BlockIndex>)]) -> Vec<(Call, Range<BlockIndex>)> {
     let end = [(Call::Finish, 0..0)];
     calls.iter().chain(&end).cloned().collect()
+}
+
+#[test]
+fn what_a_question_ahead_runs_over_is_watched() {
+    for asked in [Asked::Begun, Asked::Old] {
+        let mut watched = Watched::new();
+        watched.add(NORMAL, 1);
+        watched.add(PTRFREE, 2);
+        watched.add(NORMAL, 1);
+        watched.space.0.forget_fresh();
+        let calls = watched.ask_ahead(asked);
+        assert_eq!(calls[0].1, 0..4);
+    }
 }
 
 /// By every question.
@@ -212,6 +244,7 @@ fn no_call_reaches_over_a_block_that_was_handed_out_since() {
     let apart = [(Call::Take, 0..2), (Call::Take, 3..5)];
     assert_eq!(watched.ask_ahead(Asked::Old), finished(&apart));
     assert_eq!(watched.ask(Asked::Old), (4 * PAGES, finished(&apart)));
+    assert!(!fresh.has_flag(WATCHED));
     let expected = vec![(Call::Read, 0..5)];
     assert_eq!(watched.ask(Asked::Last), (4 * PAGES, expected));
     let expected = [(Call::Begin, 0..5)];

@@ -37,6 +37,8 @@ pub fn everything_is_marked_beside_the_program() {
     a_child_goes_on_with_the_cycle();
     a_child_counts_the_turns_of_its_own_helper();
     a_program_that_confines_itself_has_no_cycles();
+    a_watch_for_cycles_is_no_trial_of_marks_that_are_kept();
+    where_addresses_are_limited_no_cycle_begins();
     cycles_come_and_go_where_marks_are_kept();
     without_anybody_who_marks_no_cycle_begins();
 }
@@ -435,6 +437,7 @@ unsafe extern "C" {
     fn waitpid(process: i32, status: *mut i32, options: i32) -> i32;
     fn _exit(status: i32) -> !;
     fn prctl(option: i32, ...) -> i32;
+    fn setrlimit(resource: i32, limits: *const [u64; 2]) -> i32;
 }
 
 /// Runs `what` in a child, where it must not fail.
@@ -594,6 +597,8 @@ fn cycles_come_and_go_where_marks_are_kept() {
         };
         give(&mut begun, 1);
         while begun.bench.collect_new("auto") == Outcome::Begun {
+            // Those of new objects are short.
+            assert!(!begun.bench.heap.cycle.is_of_new());
             give(&mut begun, 2);
             begun.mark();
             give(&mut begun, 3);
@@ -639,4 +644,48 @@ fn without_anybody_who_marks_no_cycle_begins() {
 fn begin_nothing(begun: &mut Begun) {
     assert_eq!(begun.bench.collect_new("new"), Outcome::Done);
     assert!(!begun.bench.kept_marks() && begun.all_live());
+}
+
+/// That is given up after a few collections of everything, of which there are no others here.
+fn a_watch_for_cycles_is_no_trial_of_marks_that_are_kept() {
+    let Some(mut begun) = before("") else {
+        return;
+    };
+    let told = |begun: &Begun| begun.bench.events(Phase::WriteWatch).pop();
+    let before = told(&begun).unwrap().start_ns;
+    for round in 0..20 {
+        if round % 4 == 3 {
+            begin(&mut begun);
+            begun.mark();
+            end_stepped(&mut begun);
+        } else {
+            begun.bench.collect();
+        }
+        let since = told(&begun).filter(|event| event.start_ns > before);
+        assert_eq!(since.map(|event| event.reason), None, "{round}");
+        assert!(begun.bench.heap.space.written.is_some());
+    }
+}
+
+/// Also where that is so from some moment on: the program could miss what a watch takes.
+fn where_addresses_are_limited_no_cycle_begins() {
+    const ADDRESSES: i32 = 9;
+    let Some(mut begun) = before("") else {
+        return;
+    };
+    in_child(|| {
+        begin(&mut begun);
+        begun.mark();
+        // SAFETY: two numbers.
+        assert_eq!(unsafe { setrlimit(ADDRESSES, &[1 << 46, 1 << 46]) }, 0);
+        begun.end();
+        for _ in 0..4 {
+            begin_nothing(&mut begun);
+            assert!(!begun.bench.heap.makes_steps());
+            assert!(begun.bench.heap.space.written.is_none());
+        }
+    });
+    begin(&mut begun);
+    begun.mark();
+    end_stepped(&mut begun);
 }

@@ -14,6 +14,7 @@ use gleaner_plans::mark_sweep::decide::extent::Extent;
 use gleaner_plans::mark_sweep::decide::helper::TURN_NS;
 use gleaner_spaces::mark_sweep::kinds::NORMAL;
 use gleaner_spaces::mark_sweep::mark::Until;
+use gleaner_spaces::mark_sweep::scan::MarkMode;
 
 use crate::auto::in_child;
 use crate::{Begun, CALLS, OBJECTS, counted_kind, store};
@@ -265,6 +266,7 @@ fn a_child_drops_what_a_turn_was_marking() {
                 let is_under_way = begun.bench.heap.cycle.is_under_way();
                 assert!(!begun.bench.heap.beside.has_begun() && is_under_way != was_cut_off);
                 assert_eq!(begun.ended().last() == Some(&(CUT_OFF, 0)), was_cut_off);
+                assert!(begun.bench.heap.context.mode == MarkMode::Whole);
                 if was_cut_off {
                     // No mark is built on.
                     begun.bench.collect();

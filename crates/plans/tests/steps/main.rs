@@ -158,6 +158,7 @@ fn marks_are_made_in_steps_beside_the_program() {
     time_is_over::what_finalizers_need_is_marked_in_steps();
     time_is_over::steps_keep_pace_with_what_a_second_stop_has_left();
     time_is_over::a_step_knows_that_it_lost_the_processor();
+    time_is_over::what_finalizers_need_is_put_off_in_time();
     a_client_that_gives_up_hears_of_the_end();
     without_a_limit_there_are_no_steps();
     auto_watches_where_much_lives();

@@ -300,3 +300,53 @@ pub fn a_step_knows_that_it_lost_the_processor() {
         begun.end();
     }
 }
+
+/// What finalizers lead to takes half a second, since mark procedures sleep. What of it is left when a part of the limit has passed
+/// waits for steps.
+pub fn what_finalizers_need_is_put_off_in_time() {
+    const SLEEPERS: usize = 500;
+    for (limit_ns, waits_ms) in [(u64::MAX / 4, 0), (40_000_000, 1)] {
+        let Some(mut begun) = Begun::before("stress=1000000") else {
+            return;
+        };
+        // Where there are mark procedures, each stop has a limit.
+        let kind = counted_kind(&mut begun.bench);
+        let mut needed = Vec::new();
+        for _ in 0..SLEEPERS {
+            let object = begun.bench.allocate(NORMAL, 48).unwrap();
+            let finalizer = Finalizer {
+                proc: 1,
+                data: Address::NULL,
+                order: Order::NoOrder,
+            };
+            let finalizers = &mut begun.bench.heap.weak.finalizers;
+            finalizers.register(object, finalizer).unwrap();
+            begun.bench.roots[0] = object.word();
+            let sleeper = begun.bench.allocate(kind, 64).unwrap();
+            store(object, 0, sleeper.word());
+            needed.push(!sleeper.word());
+        }
+        begun.bench.roots[0] = 0;
+        let capacity = begun.bench.heap.space.capacity + (4 << 20);
+        begun.bench.heap.grow_to(capacity, "the test");
+        begun.bench.heap.settings.time_limit_ns = Some(u64::MAX / 4);
+        assert_eq!(begun.bench.begin(), Outcome::Begun);
+        begun.mark();
+        begun.bench.heap.settings.time_limit_ns = Some(limit_ns);
+        WAITS_MS.store(waits_ms, Ordering::Relaxed);
+        let outcome = begun.bench.collect_new("the end");
+        WAITS_MS.store(0, Ordering::Relaxed);
+        let ready = begun.bench.heap.weak.finalizers.ready_count();
+        assert_eq!(ready, SLEEPERS);
+        let is_marked =
+            |begun: &Begun, hidden: &usize| begun.bench.is_marked(Address::new(!hidden));
+        begun.bench.heap.settings.time_limit_ns = Some(u64::MAX / 4);
+        if outcome == Outcome::Begun {
+            begun.mark();
+            begun.end();
+        }
+        assert_eq!(outcome == Outcome::Begun, waits_ms > 0);
+        assert!(needed.iter().all(|hidden| is_marked(&begun, hidden)));
+        assert!(begun.all_live());
+    }
+}
