@@ -92,6 +92,44 @@ fn most_held(bench: &mut Bench, group: Option<&Group>) -> (usize, u64) {
     (most, bench.heap.collections)
 }
 
+/// Small objects and large ones come and go in turn. The most bytes that the heap held; the most that it might hold beyond its capacity,
+/// and with the capacity.
+fn in_turn(bench: &mut Bench, group: Option<&Group>) -> (usize, usize, usize) {
+    let (mut held, mut slack, mut both, mut said) = (0, 0, 0, 0);
+    let mut note = |bench: &Bench| {
+        let space = &bench.heap.space;
+        let now = space.used_bytes() + space.dirty_bytes();
+        held = held.max(now);
+        let beyond = space.slack.room(space.capacity, space.capacity);
+        assert!(beyond <= space.capacity / 8);
+        slack = slack.max(beyond);
+        both = both.max(space.capacity + beyond);
+        if now != said
+            && let Some(group) = group
+        {
+            group.holds(BESIDE + now);
+        }
+        said = now;
+    };
+    let mut last = 0;
+    for _ in 0..LIVE / 2048 {
+        let object = bench.allocate(NORMAL, 2048).unwrap();
+        // SAFETY: the test's own object.
+        unsafe { object.add(8).store(last) };
+        last = object.word();
+        bench.roots[0] = last;
+        note(bench);
+    }
+    for round in 0..60 {
+        let (kind, bytes) = [(NORMAL, 2048), (PTRFREE, 200 << 10)][round % 2];
+        for _ in 0..(4 * MB / bytes) {
+            bench.allocate(kind, bytes).unwrap();
+            note(bench);
+        }
+    }
+    (held, slack, both)
+}
+
 fn bench(options: &str) -> Bench {
     let mut bench = Bench::new(&format!("reserve=256m,{options}"));
     // Any marking is too long for a stop, where steps can be made.
@@ -118,6 +156,25 @@ fn no_heap_exceeds_what_the_limit_leaves() {
         assert!(held > LIVE && held <= LIMIT - BESIDE, "{options}: {held}");
         limited.heap.heed(Headroom::NONE);
     }
+}
+
+#[test]
+fn what_is_needed_in_turn_is_held_beyond_the_capacity_as_far_as_limits_leave_it() {
+    let (_, slack, both) = in_turn(&mut bench(""), None);
+    assert!(slack > 0);
+    for limit in [both, both - slack / 2, both * 3 / 4] {
+        let mut bound = bench("");
+        bound.heap.settings.limit = limit;
+        let (_, slack, both) = in_turn(&mut bound, None);
+        assert!(both <= limit, "{limit}: {both} {slack}");
+    }
+    let group = Group::new("in-turn");
+    let mut limited = bench("");
+    limited.heap.heed(group.limits());
+    let (held, less, _) = in_turn(&mut limited, Some(&group));
+    assert!(held <= LIMIT - BESIDE, "{held}");
+    assert!(less <= slack / 3 * 2, "{slack} {less}");
+    limited.heap.heed(Headroom::NONE);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The capacity holds (I7): what is in use and what is free but still backed stay below it together.
+//! The capacity holds (I7): what is in use and what is free but still backed stay below it together, or below it and its slack.
 #![cfg(not(loom))]
 
 mod support;
@@ -119,6 +119,36 @@ fn large_objects_take_the_place_of_small_blocks() {
         assert!(backed(&space) <= 2 * MIB, "{}", backed(&space));
     }
     assert_eq!(objects, 2 * MIB / (3 * BLOCK));
+}
+
+/// Beside an object of 1 MiB that lives, 512 KiB of large objects and 1.75 MiB of small ones are needed in turn.
+fn need_in_turn(space: &mut Space, live: Address) {
+    for (large, small) in [(2, 5 * MIB / 4), (0, 7 * MIB / 4)] {
+        (0..large).for_each(|_| drop(space.large(NORMAL, 256 << 10)));
+        for _ in 0..small / BLOCK * (BLOCK / 2000) {
+            space.0.allocate_small(NORMAL, class_of(2000)).unwrap();
+        }
+        assert!(backed(space) <= 3 * MIB + MIB / 4);
+        space.collect([live]);
+        space.0.slack.note_collection(3 * MIB, usize::MAX);
+    }
+}
+
+/// The first time one kind takes the place of the other; from then on both stay, a little beyond the capacity.
+#[test]
+fn what_is_needed_in_turn_is_kept_beyond_the_capacity() {
+    let mut space = Space::new(SweepMode::Lazy, false);
+    space.0.capacity = 3 * MIB;
+    let live = space.large(PTRFREE, MIB);
+    need_in_turn(&mut space, live);
+    for _ in 0..3 {
+        need_in_turn(&mut space, live);
+        assert_eq!(backed(&space), 3 * MIB + MIB / 4);
+    }
+    // Where nobody needs both any more, it goes.
+    (0..99).for_each(|_| space.0.slack.note_collection(3 * MIB, usize::MAX));
+    space.large(NORMAL, MIB);
+    assert!(backed(&space) <= 3 * MIB, "{}", backed(&space));
 }
 
 /// A free run that was released counts as fresh memory when it is taken again: other free memory makes room for it.

@@ -507,7 +507,7 @@ impl MarkSweep {
                 self.make_room(if is_backed { 0 } else { BLOCK_BYTES });
                 let used_up = self.pool.frontier() == self.layout.small_end();
                 let backed = self.used_bytes() + self.dirty_bytes();
-                let room = self.capacity.saturating_sub(backed) >> BLOCK_SHIFT;
+                let room = self.slack.room(backed, self.capacity) >> BLOCK_SHIFT;
                 self.pool
                     .take_clean(&mut self.layout, room)
                     .ok_or(if used_up {
@@ -521,11 +521,13 @@ impl MarkSweep {
         Ok(taken)
     }
 
-    /// Releases dirty free memory so that `bytes` fresh bytes do not push what the system backs over the capacity.
+    /// Releases dirty free memory so that `bytes` fresh bytes do not push what the system backs over the capacity and its slack.
     fn make_room(&mut self, bytes: usize) {
         let backed = self.used_bytes() + self.dirty_bytes() + bytes;
-        if backed > self.capacity {
-            self.release_dirty(backed - self.capacity);
+        let excess = self.slack.note_wanted(backed, self.capacity);
+        if excess > 0 {
+            let released = self.release_dirty(excess);
+            self.slack.note_moved(released);
         }
     }
 

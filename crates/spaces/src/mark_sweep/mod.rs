@@ -57,6 +57,7 @@ pub mod roots;
 pub mod scan;
 pub mod settle;
 pub mod size_classes;
+mod slack;
 mod space;
 pub mod sticky;
 pub mod sweep;

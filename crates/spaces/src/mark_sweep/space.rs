@@ -8,6 +8,7 @@ use super::account::Account;
 use super::cache::Cache;
 use super::give_back::GivingBack;
 use super::pool::FreePool;
+use super::slack::Slack;
 use super::written_pages::WrittenPages;
 use crate::mark_sweep::block::{BLOCK_BYTES, Block, BlockIndex, NO_BLOCK, Resolved, State};
 use crate::mark_sweep::kinds::{Kinds, MAX_KINDS};
@@ -96,6 +97,8 @@ pub struct MarkSweep {
     pub capacity: usize,
     /// Capacity below which the heap does not shrink.
     pub initial_capacity: usize,
+    /// What may be backed beyond the capacity.
+    pub slack: Slack,
     pub(crate) used_small_blocks: usize,
     pub(crate) used_large_bytes: usize,
     /// What was allocated and freed.
@@ -167,6 +170,7 @@ impl MarkSweep {
             zeroing: choose(ZeroingKernel::Auto, true, &Processor::detect()),
             capacity: 0,
             initial_capacity: 0,
+            slack: Slack::NONE,
             used_small_blocks: 0,
             used_large_bytes: 0,
             account: Account::default(),

@@ -38,6 +38,7 @@ impl Heap {
     pub(crate) fn note_pace(&mut self, record: &Record, started: u64, stopped: u64, live: usize) {
         self.ask_room();
         self.note_what_was_saved(record.bytes(Phase::Start));
+        self.allow_slack();
         if self.options.heap_sizing != HeapSizing::Balanced {
             return;
         }

@@ -6,6 +6,9 @@ use super::state::Room;
 use crate::mark_sweep::decide::heap_size::{LEAST_GROWTH, Measurements, enough};
 use crate::mark_sweep::heap::Heap;
 
+/// At most this part of what limits leave is held beyond the capacity.
+const PART_FOR_SLACK: usize = 4;
+
 impl Heap {
     /// Has the heap's size respect limits from now on, its first size, too.
     pub fn heed(&mut self, limits: Headroom) {
@@ -57,6 +60,17 @@ impl Heap {
             let most = held.saturating_add(left).max(least);
             self.space.capacity = self.space.capacity.min(most);
         }
+    }
+
+    /// After a collection: as much as small and large objects need in turn may be held beyond the capacity, where limits leave it.
+    pub(crate) fn allow_slack(&mut self) {
+        let capacity = self.space.capacity;
+        let left = match self.settings.limit {
+            0 => usize::MAX,
+            limit => limit.saturating_sub(capacity),
+        };
+        let left = left.min(self.left().map_or(usize::MAX, |left| left / PART_FOR_SLACK));
+        self.space.slack.note_collection(capacity, left);
     }
 
     /// Of a capacity that is to be used without a collection, what half of what is left allows.
