@@ -1,10 +1,13 @@
 //! Heaps that are full or almost so: what fits is found room for, what does not is an error, nothing waits for ever, and
 //! the spaces keep to their ranges whatever their sizes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::again::path;
 use crate::random::{Rng, at_length};
 use gleaner::{
-    Builder, Elements, Generations, Heap, Local, OldPolicy, OutOfMemory, References, Scope,
+    Builder, Elements, Generations, Heap, Local, OldPolicy, OutOfMemory, Phase, References, Scope,
     Structure, Type,
 };
 
@@ -83,6 +86,58 @@ fn a_list_grows_until_the_heap_is_full() {
                 assert!(share > 0.75 && share < 1.0, "{what}");
             }
         }
+    }
+}
+
+/// Scavenges that promoted nothing say nothing of the next one, which finds no room in an old space that is almost full. All that lives
+/// stays then, and a worker asks once whether there is room for an object of that size.
+#[test]
+fn a_scavenge_that_finds_no_room_does_not_ask_for_it_again_and_again() {
+    for (old, workers) in OLD.into_iter().flat_map(|old| [(old, 1), (old, 2)]) {
+        let heap = Heap::builder()
+            .limit(16 << 20)
+            .old(old)
+            .resize(false)
+            .generations(Generations::Always)
+            .workers(workers)
+            .crew(gleaner::Crew::All)
+            .ignore_environment()
+            .build()
+            .unwrap();
+        let counts = Arc::new([const { AtomicU64::new(0) }; 2]);
+        let heard = counts.clone();
+        heap.add_listener(move |event| {
+            let failed = event.phase == Phase::Mark && event.reason.contains("found no room");
+            heard[0].fetch_add(u64::from(event.phase == Phase::Copy), Ordering::Relaxed);
+            heard[1].fetch_add(u64::from(failed), Ordering::Relaxed);
+        });
+        let shape = Structure {
+            references: 1,
+            bytes: 24,
+        };
+        let node = heap.structure(shape).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        mutator.scope(|scope| {
+            let (head, dropped, none) = (scope.null(), scope.null(), scope.null());
+            // Of the old space a sixteenth is free in the end.
+            for number in 0..(heap.limit() / 16 * 9 / node.size()) as u64 {
+                append(scope, node, head, number).unwrap();
+            }
+            for number in 0..2_000_000 {
+                append(scope, node, dropped, number).unwrap();
+                scope.assign(dropped, none);
+            }
+            let before = counts[0].load(Ordering::Relaxed);
+            let mut number = 0;
+            while append(scope, node, head, number).is_ok() {
+                number += 1;
+            }
+            let [scavenges, failed] = [0, 1].map(|index| counts[index].load(Ordering::Relaxed));
+            let vain = heap.totals().vain_promotions;
+            let what = format!("{old:?}, {workers}: {vain} of {scavenges}, {failed} failed");
+            assert!(failed > 0 && vain > 0, "{what}");
+            assert!(vain <= (scavenges - before) * workers as u64, "{what}");
+        });
     }
 }
 

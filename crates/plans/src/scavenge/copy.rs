@@ -147,6 +147,7 @@ impl<F: SlotFormat> Scavenge<F> {
             state.totals.ephemeron_looks += core::mem::take(&mut local.weak.looks);
             state.totals.weak_looks += core::mem::take(&mut local.weak.weak_looks);
             state.totals.arrays.compressed += core::mem::take(&mut local.compressed);
+            state.totals.vain_promotions += core::mem::take(&mut local.refused).asked();
             // SAFETY: the phase is over, so the buffer is the leader's.
             unsafe { local.survivor_plab.retire() };
         }
@@ -389,14 +390,21 @@ impl<F: SlotFormat, W: Watch> Copying<'_, F, W> {
 
     fn more_old_room(&self, local: &mut WorkerState, bytes: usize) -> Option<Address> {
         let heap = self.heap;
+        if local.refused.is_sure(bytes) {
+            return None;
+        }
         loop {
             let buffer = &mut local.old_buffer;
             let target = match heap.lines() {
                 None => heap.old.allocate(self.bits, buffer, bytes, Growth::Allowed),
                 Some(lines) => heap.old.allocate(lines, buffer, bytes, Growth::Allowed),
             };
-            if target.is_some() || !heap.reserve_more() {
+            if target.is_some() {
                 return target;
+            }
+            if !heap.reserve_more() {
+                local.refused.note(bytes);
+                return None;
             }
         }
     }

@@ -55,6 +55,7 @@ pub mod nodes;
 pub mod old;
 mod outside;
 pub mod pins;
+mod refused;
 pub mod resize;
 pub mod shrink;
 mod sizes;

@@ -52,6 +52,8 @@ pub struct Totals {
     pub survived_bytes: u64,
     /// Bytes copied to the old space by scavenges.
     pub promoted_bytes: u64,
+    /// How often workers of scavenges asked the old space for room, and it had none.
+    pub vain_promotions: u64,
     /// How often collections looked at the key of an ephemeron.
     pub ephemeron_looks: u64,
     /// How often collections looked at weak slots of objects, and at finalizers.

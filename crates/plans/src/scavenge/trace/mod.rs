@@ -30,6 +30,7 @@ use crate::scavenge::edges::Edges;
 use crate::scavenge::locality::Counts;
 use crate::scavenge::nodes::lockstep::Lockstep;
 use crate::scavenge::nodes::segregated::{MOST_WAITING, Mail, Message};
+use crate::scavenge::refused::Refused;
 pub use crate::scavenge::trace::grey::Item;
 use crate::scavenge::trace::grey::{Arena, Stack, Stacks};
 use crate::scavenge::weak::worker::WeakState;
@@ -62,6 +63,8 @@ pub struct WorkerState {
     pub survivor_plab: LocalBuffer,
     /// Where it promotes to. It is kept from one scavenge to the next.
     pub old_buffer: BlockBuffer,
+    /// What the old space has no room for in this scavenge.
+    pub refused: Refused,
     /// Where it evacuates to while everything is marked.
     pub evacuation: LocalBuffer,
     /// Bytes that it evacuated.
@@ -285,6 +288,7 @@ impl Engine {
                 arena,
                 survivor_plab: LocalBuffer::default(),
                 old_buffer: BlockBuffer::default(),
+                refused: Refused::NONE,
                 evacuation: LocalBuffer::default(),
                 evacuated: 0,
                 lived: 0,
