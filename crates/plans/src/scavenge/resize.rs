@@ -19,7 +19,7 @@ use gleaner_spaces::precise::tenured::BLOCK_BYTES;
 use super::state::Lately;
 use super::walk::Edge;
 use super::{Scavenge, State};
-use crate::scavenge::decide::collection::{self, fading_most, moving_average};
+use crate::scavenge::decide::collection::{self, faded, fading_most, moving_average};
 use crate::scavenge::decide::generation_sizes::{self, Decision, Measurements};
 use crate::scavenge::decide::generations;
 use crate::scavenge::decide::young_size;
@@ -412,7 +412,7 @@ impl Lately {
         *own = moving_average(*own, share);
         if was_full {
             // Or no scavenge would ever say that less is promoted by now.
-            self.promoted -= self.promoted / 4;
+            self.promoted = faded(self.promoted);
         } else {
             // A full collection that is long past does not count for ever; scavenges come often.
             *other -= *other / 16;

@@ -1,11 +1,13 @@
 //! Heaps that are full again and again while objects keep their places: scavenges are given up, and nothing slides.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gleaner::{Array, Elements, Heap, Local, Phase, Scope};
+use gleaner::{Array, Elements, Generations, Heap, Local, OldPolicy, Phase, Scope};
 
-use super::{Kept, MB, NODE, fill, in_each_setup, in_place_too};
+use super::{Kept, MB, NODE, fill, in_each_setup, in_place_too, replace};
 use crate::random::Rng;
+use crate::setups::{FORMATS, checked_under};
 
 /// Fills a place of the table with an array of any size, or empties half of the table if the heap is full. Whether it was.
 fn fill_or_empty(scope: &mut Scope<'_>, table: Local<'_>, bytes: Array, random: &mut Rng) -> bool {
@@ -101,4 +103,47 @@ fn everything_is_collected_behind_a_collection_that_left_something_young() {
             });
         },
     );
+}
+
+/// Where everything is collected each time eden takes all that nothing lives in. An object that is pinned at its end does not let it
+/// shrink: so the survivor spaces are cut, and the old generation has room beside what lives in it.
+#[test]
+fn survivor_spaces_leave_the_old_generation_room_beside_an_eden_that_cannot_shrink() {
+    const LIVE: usize = 100_000;
+    for references in FORMATS {
+        let heap = checked_under((references, OldPolicy::MarkCompact), 16 * MB)
+            .generations(Generations::Never)
+            .ignore_environment()
+            .build()
+            .unwrap();
+        let nursery = Arc::new(AtomicUsize::new(0));
+        let heard = nursery.clone();
+        heap.add_listener(move |event| {
+            if event.phase == Phase::Resize {
+                heard.store(event.bytes as usize, Ordering::Relaxed);
+            }
+        });
+        let node = heap.structure(NODE).unwrap();
+        let mut mutator = heap.attach().unwrap();
+        let mut kept = mutator.scope(|scope| Kept::new(scope, &heap, node, LIVE));
+        for _ in 0..3 {
+            mutator.collect(true);
+        }
+        let full = mutator.totals().full_collections;
+        // When eden is full, one of the last hundred objects is pinned.
+        mutator.scope(|scope| kept.pin(scope, 0));
+        while mutator.totals().full_collections == full {
+            mutator.scope(|scope| {
+                kept.unpin(scope, 0);
+                replace(scope, &kept.table, node, [0].into_iter());
+                kept.pin(scope, 0);
+                replace(scope, &kept.table, node, (1..100).cycle().take(100));
+            });
+        }
+        let lives = LIVE * node.size();
+        let nursery = nursery.load(Ordering::Relaxed);
+        assert!(nursery > heap.limit() / 2, "eden is large: {nursery}");
+        assert!(nursery + lives / 16 * 17 <= heap.limit(), "{nursery}");
+        mutator.scope(|scope| kept.check(scope));
+    }
 }

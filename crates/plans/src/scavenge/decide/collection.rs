@@ -73,6 +73,11 @@ pub fn moving_average(average: usize, value: usize) -> usize {
     }
 }
 
+/// An average of which nothing is left in the end, if it fades by a quarter each time.
+pub fn faded(average: usize) -> usize {
+    average - average.div_ceil(4)
+}
+
 /// The most of what was seen, which fades by a quarter each time: what comes once is soon forgotten.
 pub fn fading_most(most: usize, value: usize) -> usize {
     value.max(most - most / 4)
@@ -110,6 +115,21 @@ mod tests {
         assert!(!next_extent(&found(100, 100)).full);
         let decision = next_extent(&found(99, 100));
         assert!(decision.full && decision.reason.contains("promote"));
+    }
+
+    /// Behind collections of everything alone, for lack of any room in the old generation: scavenges come back.
+    #[test]
+    fn where_nothing_is_free_what_was_promoted_is_forgotten_in_the_end() {
+        let mut promoted = 10 << 20;
+        let collections = (0..100)
+            .take_while(|_| {
+                let full = next_extent(&found(0, promoted)).full;
+                promoted = faded(promoted);
+                full
+            })
+            .count();
+        assert!((20..60).contains(&collections), "{collections}");
+        assert_eq!([faded(100), faded(4), faded(1), faded(0)], [75, 3, 0, 0]);
     }
 
     #[test]
