@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gleaner::{Array, Elements, Generations, Heap, Local, OldPolicy, Phase, Scope};
+use gleaner::{Array, Elements, Generations, Heap, Local, OldPolicy, Phase, References, Scope};
 
 use super::{Kept, MB, NODE, fill, in_each_setup, in_place_too, replace};
 use crate::random::Rng;
@@ -140,10 +140,15 @@ fn survivor_spaces_leave_the_old_generation_room_beside_an_eden_that_cannot_shri
                 replace(scope, &kept.table, node, (1..100).cycle().take(100));
             });
         }
-        let lives = LIVE * node.size();
+        let reference = match references {
+            References::Wide => 8,
+            References::Compressed => 4,
+        };
+        // The table, and what is in it. The old generation is to have a quarter more.
+        let lives = LIVE * (node.size() + reference);
         let nursery = nursery.load(Ordering::Relaxed);
         assert!(nursery > heap.limit() / 2, "eden is large: {nursery}");
-        assert!(nursery + lives / 16 * 17 <= heap.limit(), "{nursery}");
+        assert!(nursery + lives / 8 * 9 <= heap.limit(), "{nursery}");
         mutator.scope(|scope| kept.check(scope));
     }
 }
