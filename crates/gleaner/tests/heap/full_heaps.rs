@@ -137,6 +137,16 @@ fn a_scavenge_that_finds_no_room_does_not_ask_for_it_again_and_again() {
             let what = format!("{old:?}, {workers}: {vain} of {scavenges}, {failed} failed");
             assert!(failed > 0 && vain > 0, "{what}");
             assert!(vain <= (scavenges - before) * workers as u64, "{what}");
+            // All that is dead now: the next scavenges find room again.
+            scope.assign(head, none);
+            scope.collect(true);
+            for number in 0..(heap.limit() / 4 / node.size()) as u64 {
+                append(scope, node, head, number).unwrap();
+            }
+            scope.collect(false);
+            let now = [0, 1].map(|index| counts[index].load(Ordering::Relaxed));
+            assert!(now[0] > scavenges && now[1] == failed, "{what}, {now:?}");
+            assert_eq!(heap.totals().vain_promotions, vain, "{what}");
         });
     }
 }
