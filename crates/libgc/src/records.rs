@@ -9,7 +9,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gleaner_mem::Address;
-use gleaner_os::{signals, threads};
+use gleaner_os::{fork, signals, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::mutator::{Mutator, SLOW};
 use gleaner_plans::mark_sweep::stop::signal::{here, on_suspend};
@@ -106,6 +106,12 @@ extern "C" fn thread_ends(record: usize) {
 
 /// Takes the calling thread's record away.
 pub fn leave(heap: Started, record: *mut Mutator) {
+    if fork::is_new_process() {
+        // As it ends a thread makes no heap whole, for which others of the parent may have left the lock. Who comes later does, and
+        // keeps its own record alone.
+        threads::set_thread_word(0);
+        return;
+    }
     let mut heap = heap.lock();
     threads::set_thread_word(0);
     // SAFETY: the calling thread's own record, which no word of it names any more.

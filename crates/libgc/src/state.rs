@@ -126,6 +126,7 @@ impl Started {
     /// As [`Started::lock`], and no other thread holds any lock of ours or has one of the loader's or the C library's on
     /// our behalf: for a fork, and before a thread is held up. Nothing can be allocated.
     pub fn lock_all(self) -> Locked {
+        notice_fork(); // Threads that are inside the gate may exist in the parent only.
         LOADER_GATE.close();
         let heap = self.lock();
         crate::ARENA.lock();
@@ -284,11 +285,18 @@ fn begin_in_child() {
     if !is_ready() || LOCK.is_in_own_code() {
         return;
     }
+    if !fork::claim_new_process() {
+        // Another thread of this process came first. It has the lock before it says that the process is whole.
+        while fork::is_new_process() {
+            gleaner_base::sync::yield_now();
+        }
+        return;
+    }
     if !is_own && (crate::ARENA.is_locked() || !LOCK.try_lock()) {
         fork::mark_process(); // It is said once, whatever the client does then.
         die(format_args!(
             "this process was forked by a system call, without the functions of pthread_atfork, while another thread was inside the \
-             library: what that thread changed is not whole here. Fork with fork(), or between GC_alloc_lock and GC_alloc_unlock"
+             library: what that thread changed is not whole here. Fork with fork()"
         ));
     }
     let mut heap = Locked(heap_pointer());

@@ -47,10 +47,13 @@ pub fn register(prepare: extern "C" fn(), parent: extern "C" fn(), child: extern
 
 /// In a process that cannot tell.
 static ALWAYS_MARKED: AtomicU32 = AtomicU32::new(MARKED);
-/// A word that is 0 in a process that [`mark_process`] was not called in. Relaxed: each thread that reads it either sees the
-/// process's own word, or is not told yet.
+/// A word that is `MARKED` in a process that [`mark_process`] was called in, and 0 in a new one. The address is relaxed: each thread that
+/// reads it either sees the process's own word, or is not told yet. The word is left with Release by the thread that has made the
+/// process whole, or holds what it needs for that, and read with Acquire.
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const ALWAYS_MARKED).cast_mut());
 const MARKED: u32 = 1;
+/// A thread of a new process has seen that it is one.
+const CLAIMED: u32 = 2;
 
 /// From now on this process is no new one, and the child of each later fork is. False where the kernel cannot zero pages of children
 /// (before Linux 4.14), or there is no memory: then nobody can tell. The first call comes before other threads fork.
@@ -58,7 +61,7 @@ pub fn mark_process() -> bool {
     let mark = MARK.load(Ordering::Relaxed);
     if mark.cast_const() != &raw const ALWAYS_MARKED {
         // SAFETY: the page stays mapped.
-        unsafe { (*mark).store(MARKED, Ordering::Relaxed) };
+        unsafe { (*mark).store(MARKED, Ordering::Release) };
         return true;
     }
     let bytes = memory::page_size();
@@ -83,7 +86,16 @@ pub fn mark_process() -> bool {
 #[inline]
 pub fn is_new_process() -> bool {
     // SAFETY: a static, or a page that stays mapped.
-    unsafe { (*MARK.load(Ordering::Relaxed)).load(Ordering::Relaxed) != MARKED }
+    unsafe { (*MARK.load(Ordering::Relaxed)).load(Ordering::Acquire) != MARKED }
+}
+
+/// Whether the calling thread is the one that calls [`mark_process`] in this new process: the first that asks. Others wait until it has.
+pub fn claim_new_process() -> bool {
+    // SAFETY: as in `is_new_process`.
+    let mark = unsafe { &*MARK.load(Ordering::Relaxed) };
+    // Relaxed: what the winner writes it publishes by `mark_process`.
+    mark.compare_exchange(0, CLAIMED, Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok()
 }
 
 #[cfg(all(test, not(loom)))]
@@ -97,9 +109,11 @@ mod tests {
         unsafe {
             let pid = libc::syscall(libc::SYS_clone, flags | libc::SIGCHLD, 0, 0, 0, 0) as i32;
             if pid == 0 {
-                let before = i32::from(is_new_process());
+                let before = i32::from(is_new_process() && claim_new_process());
+                let again = i32::from(claim_new_process() || !is_new_process());
                 mark_process();
-                libc::_exit(before * 2 + i32::from(is_new_process()));
+                let after = i32::from(is_new_process() || claim_new_process());
+                libc::_exit(before * 2 + after + again * 4);
             }
             let mut status = -1;
             assert_eq!(libc::waitpid(pid, &mut status, 0), pid);

@@ -121,10 +121,36 @@ fn large_objects_take_the_place_of_small_blocks() {
     assert_eq!(objects, 2 * MIB / (3 * BLOCK));
 }
 
+/// A clean run that joins a dirty one counts as dirty. Before it is taken as that, other memory makes room for it.
+#[test]
+fn a_run_of_which_a_part_is_backed_is_taken_in_place_of_other_memory() {
+    for grows in [false, true] {
+        let mut space = Space::new(SweepMode::Lazy, false);
+        space.0.capacity = 3 * MIB;
+        let [stays, first, second] =
+            [768 << 10, 256 << 10, 3 * MIB / 2].map(|bytes| space.large(PTRFREE, bytes));
+        space.large(PTRFREE, 256 << 10); // Else the second would end at the frontier.
+        space.0.free(second).unwrap();
+        assert_eq!(space.0.release_dirty(usize::MAX), 3 * MIB / 2);
+        while space.0.allocate_small(NORMAL, class_of(2000)).is_ok() {}
+        space.collect([stays, first]);
+        space.0.free(first).unwrap();
+        if grows {
+            assert!(space.0.grow_large(stays, 2 * MIB));
+        } else {
+            space.large(PTRFREE, 3 * MIB / 2);
+        }
+        assert!(backed(&space) <= 3 * MIB, "{grows}: {}", backed(&space));
+        space.verify();
+    }
+}
+
 /// Beside an object of 1 MiB that lives, 512 KiB of large objects and 1.75 MiB of small ones are needed in turn.
 fn need_in_turn(space: &mut Space, live: Address) {
     for (large, small) in [(2, 5 * MIB / 4), (0, 7 * MIB / 4)] {
-        (0..large).for_each(|_| drop(space.large(NORMAL, 256 << 10)));
+        for _ in 0..large {
+            space.large(NORMAL, 256 << 10);
+        }
         for _ in 0..small / BLOCK * (BLOCK / 2000) {
             space.0.allocate_small(NORMAL, class_of(2000)).unwrap();
         }

@@ -7,9 +7,10 @@ use super::*;
 fn a_child_with_few_free_lines_slides_nothing() {
     const COUNT: usize = 64_000;
     let _alone = alone();
-    // Where scavenges are left out some of what lives is young, and is promoted in the child.
+    // Where scavenges are left out some of what lives is young, and is promoted in the child. Where new objects lie is not left to
+    // times that are measured, since a change moves what is young.
     let options = "old=mark-region,refs=wide,heap-limit=6m,generations=always";
-    for nursery in ["copy", "in-place", "auto"] {
+    for nursery in ["copy", "in-place"] {
         let options = format!("{options},nursery={nursery}");
         let heap = builder().options(&options).unwrap().build().unwrap();
         let shape = Structure {

@@ -359,6 +359,7 @@ impl Heap {
         };
         if self.settings.limit != 0 {
             self.space.capacity = self.space.capacity.min(self.settings.limit); // It may have been lowered.
+            self.bound_slack();
         }
         let mut measured = Measurements {
             hidden_stacks: self.has_hidden_stacks(),
@@ -529,6 +530,7 @@ impl Heap {
         let before = self.space.capacity;
         self.space.capacity = capacity.max(before);
         self.totals.peak_capacity = self.totals.peak_capacity.max(self.space.capacity);
+        self.bound_slack();
         if self.options.huge_pages == options::HugePages::Auto
             && self.space.capacity >= HUGE_PAGES_FROM
         {

@@ -430,6 +430,7 @@ impl MarkSweep {
         }
         let mut clean_from = bytes;
         if needed > blocks {
+            self.make_room(0);
             let taken = self
                 .large
                 .take_at(&mut self.layout, first + blocks, needed - blocks);
@@ -481,6 +482,8 @@ impl MarkSweep {
         if self.used_bytes().saturating_add(bytes) > self.capacity {
             return Err(Shortage::Capacity(bytes));
         }
+        // A clean run that joined a dirty one counts as dirty, and is going to be backed.
+        self.make_room(0);
         if let Some(run) = self.large.take_free(&self.layout, blocks) {
             if run.clean {
                 self.make_room(bytes); // Like fresh memory, it is going to be backed.

@@ -49,6 +49,11 @@ impl Slack {
         self.moved = self.moved.saturating_add(bytes);
     }
 
+    /// The capacity has changed, and limits leave `left` bytes beyond it.
+    pub fn bound(&mut self, left: usize) {
+        self.bytes = self.bytes.min(left);
+    }
+
     /// A collection has ended, with which `capacity` bytes may be in use. Limits leave `left` bytes beyond that.
     pub fn note_collection(&mut self, capacity: usize, left: usize) {
         let kept = self.reached.max(self.bytes - self.bytes.div_ceil(FADES));

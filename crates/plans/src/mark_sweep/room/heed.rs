@@ -64,13 +64,23 @@ impl Heap {
 
     /// After a collection: as much as small and large objects need in turn may be held beyond the capacity, where limits leave it.
     pub(crate) fn allow_slack(&mut self) {
-        let capacity = self.space.capacity;
-        let left = match self.settings.limit {
+        let left = self.left_for_slack();
+        self.space.slack.note_collection(self.space.capacity, left);
+    }
+
+    /// After the capacity was raised.
+    pub(crate) fn bound_slack(&mut self) {
+        let left = self.left_for_slack();
+        self.space.slack.bound(left);
+    }
+
+    fn left_for_slack(&self) -> usize {
+        let within_limit = match self.settings.limit {
             0 => usize::MAX,
-            limit => limit.saturating_sub(capacity),
+            limit => limit.saturating_sub(self.space.capacity),
         };
-        let left = left.min(self.left().map_or(usize::MAX, |left| left / PART_FOR_SLACK));
-        self.space.slack.note_collection(capacity, left);
+        let left = self.left().map_or(usize::MAX, |left| left / PART_FOR_SLACK);
+        left.min(within_limit)
     }
 
     /// Of a capacity that is to be used without a collection, what half of what is left allows.
