@@ -349,6 +349,70 @@ static void threads_and_a_cycle_of_steps(void)
     check_alive();
 }
 
+static volatile int collects_on;
+
+static void *collects(void *arg)
+{
+    while (collects_on)
+        GC_gcollect();
+    return arg;
+}
+
+/* Another thread has the lock at most forks, which matters to nobody who only leaves. */
+static void a_child_that_calls_nothing_leaves_as_usual(void)
+{
+    pthread_t t;
+    GC_INIT();
+    make_trees();
+    collects_on = 1;
+    REQUIRE(pthread_create(&t, NULL, collects, NULL) == 0);
+    for (int i = 0; i < (under_stress() ? 5 : 50); i++) {
+        pid_t child = fork_by_call();
+        if (child == 0)
+            exit(0);
+        CHECK_EQ(status_of(child), 0);
+    }
+    collects_on = 0;
+    REQUIRE(pthread_join(t, NULL) == 0);
+    check_alive();
+}
+
+#undef pthread_create
+#undef pthread_join
+
+static void *registers_itself(void *arg)
+{
+    struct GC_stack_base base;
+    REQUIRE(GC_get_stack_base(&base) == GC_SUCCESS);
+    REQUIRE(GC_register_my_thread(&base) == GC_SUCCESS);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(count(make_tree(DEPTH)), NODES);
+    GC_unregister_my_thread();
+    return arg;
+}
+
+/* The thread that forked calls nothing any more. */
+static void threads_of_a_child_come_at_once(void)
+{
+    enum { THREADS = 4 };
+    GC_INIT();
+    GC_allow_register_threads();
+    make_trees();
+    for (int i = 0; i < (under_stress() ? 3 : 60); i++) {
+        pid_t child = fork_by_call();
+        if (child == 0) {
+            pthread_t t[THREADS];
+            for (int k = 0; k < THREADS; k++)
+                REQUIRE(pthread_create(&t[k], NULL, registers_itself, NULL) == 0);
+            for (int k = 0; k < THREADS; k++)
+                REQUIRE(pthread_join(t[k], NULL) == 0);
+            leave();
+        }
+        CHECK_EQ(status_of(child), 0);
+    }
+    check_alive();
+}
+
 /* ---- threads of the collector ---- */
 
 /* Its first collections are its own alone; then it has such a thread, too. */
@@ -459,6 +523,8 @@ MAIN_BEGIN
     RUN_GLEANER(another_thread_has_the_lock);
     RUN_GLEANER(a_fork_in_a_cycle_of_steps);
     RUN_GLEANER(threads_and_a_cycle_of_steps);
+    RUN(a_child_that_calls_nothing_leaves_as_usual);
+    RUN(threads_of_a_child_come_at_once);
     RUN_GLEANER(markers_are_the_parents);
     RUN_GLEANER(the_watcher_is_the_parents);
     RUN_GLEANER(the_helper_is_the_parents);

@@ -9,7 +9,7 @@ use std::io::Read;
 use gleaner_base::events::{Event, LineBuffer, Phase};
 use gleaner_base::goals::{self, Steps};
 use gleaner_base::options::MarkGenerations;
-use gleaner_os::{clock, memory, residency, threads};
+use gleaner_os::{clock, fork, memory, residency, threads};
 use gleaner_plans::mark_sweep::Heap;
 use gleaner_plans::mark_sweep::decide::advice::{self, Advice, Larger, Measurements};
 use gleaner_plans::mark_sweep::view::HeapView;
@@ -110,6 +110,10 @@ static AT_EXIT: extern "C" fn() = at_exit;
 extern "C" fn at_exit() {
     // A process that ends while the heap starts, since an option is wrong, has none to tell of.
     let Some(heap) = view() else { return };
+    // A child of a fork that no hook saw, which has not called the library since: others of its parent may have left locks.
+    if fork::is_new_process() {
+        return;
+    }
     crate::idle::state::end();
     crate::cycle_helper::state::end();
     crate::snapshot::report_at_exit();
