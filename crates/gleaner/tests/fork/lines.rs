@@ -7,8 +7,8 @@ use super::*;
 fn a_child_with_few_free_lines_slides_nothing() {
     const COUNT: usize = 64_000;
     let _alone = alone();
-    // Where scavenges are left out some of what lives is young, and is promoted in the child. Where new objects lie is not left to
-    // times that are measured, since a change moves what is young.
+    // Where scavenges are left out some of what lives is young, and is promoted in the child. Under `auto` measured times
+    // decide where new objects lie, and a change moves young ones.
     let options = "old=mark-region,refs=wide,heap-limit=6m,generations=always";
     for nursery in ["copy", "in-place"] {
         let options = format!("{options},nursery={nursery}");
