@@ -349,6 +349,8 @@ static void threads_and_a_cycle_of_steps(void)
     check_alive();
 }
 
+#undef pthread_exit
+
 static volatile int collects_on;
 
 static void *collects(void *arg)
@@ -368,8 +370,11 @@ static void a_child_that_calls_nothing_leaves_as_usual(void)
     REQUIRE(pthread_create(&t, NULL, collects, NULL) == 0);
     for (int i = 0; i < (under_stress() ? 5 : 50); i++) {
         pid_t child = fork_by_call();
-        if (child == 0)
+        if (child == 0) {
+            if (i % 2)
+                pthread_exit(NULL); /* The last thread of its process. */
             exit(0);
+        }
         CHECK_EQ(status_of(child), 0);
     }
     collects_on = 0;

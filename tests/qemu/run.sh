@@ -39,6 +39,7 @@ CHECKS=(
 
 MEGABYTES=128
 LIMIT=${LIMIT:-600}
+SILENCE=${SILENCE:-240}
 OUT=${CARGO_TARGET_DIR:-target}/qemu
 KERNEL=target/qemu/vmlinuz
 # The kernel does without what an emulated machine waits for in vain.
@@ -167,6 +168,31 @@ uneven() {
     environment+=" GLEANER_OFFLINE=5"
 }
 
+# Runs one, which writes to $console; the status is that of QEMU, 124 after LIMIT seconds. An emulator whose kernel has
+# not said a word after SILENCE seconds has hung before it: that happens on a busy host, so another one is started, once.
+boot() {
+    local attempt emulator waited
+    for attempt in 1 2; do
+        : >"$console"
+        timeout --kill-after=10 "$LIMIT" qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max \
+            "${hardware[@]}" -kernel "$KERNEL" -initrd "$OUT/image.gz" -append "$KERNEL_ARGUMENTS $environment" \
+            -nodefaults -display none -monitor none -serial "file:$console" -no-reboot </dev/null &
+        emulator=$!
+        for ((waited = 0; waited < SILENCE; waited++)); do
+            [ ! -s "$console" ] && kill -0 "$emulator" 2>/dev/null || break
+            sleep 1
+        done
+        if [ "$attempt" -eq 1 ] && [ ! -s "$console" ] && kill -0 "$emulator" 2>/dev/null; then
+            say "$machine has said nothing for $SILENCE seconds: once more"
+            kill "$emulator" 2>/dev/null
+            wait "$emulator" || true
+            continue
+        fi
+        wait "$emulator"
+        return
+    done
+}
+
 passed=0
 failed=0
 for machine in "$@"; do
@@ -180,13 +206,10 @@ for machine in "$@"; do
         die "no machine '$machine': ring:NxC or uneven"
     fi
     console=$OUT/${machine/:/-}.log
-    : >"$console"
     echo "== $machine"
     started=$SECONDS
     status=0
-    timeout --kill-after=10 "$LIMIT" qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu max \
-        "${hardware[@]}" -kernel "$KERNEL" -initrd "$OUT/image.gz" -append "$KERNEL_ARGUMENTS $environment" \
-        -nodefaults -display none -monitor none -serial "file:$console" -no-reboot </dev/null || status=$?
+    boot || status=$?
     # Ends of lines on a serial line are two characters.
     sed -i 's/\r//g' "$console"
     counts=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed;.*/\1 \2/p' "$console")
