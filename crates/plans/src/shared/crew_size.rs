@@ -126,7 +126,7 @@ impl CrewSize {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::trials::{FIRST, SELDOM};
+    use super::super::trials::{EARLY, FIRST, SELDOM};
     use super::*;
 
     /// Runs `count` collections of a MB each, of which one with `workers` takes `ns(workers)`; gives what was chosen.
@@ -387,26 +387,66 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_is_clearly_slower_puts_the_next_one_off_for_longer() {
-        for (took, expected) in [
-            (1_000_000, 2 * FIRST),
-            (1_200_000, 2 * FIRST),
-            (1_300_000, 4 * FIRST),
-        ] {
+    fn a_trial_that_was_not_good_puts_the_next_one_off() {
+        let usual = |_| 1_000_000;
+        for took in [1_000_000, 1_200_000] {
             let mut size = CrewSize::new();
-            let (workers, _) = next_trial(&mut size, 2, |_| 1_000_000);
-            size.note(workers, 1 << 20, took);
-            let (_, before) = next_trial(&mut size, 2, |_| 1_000_000);
-            assert_eq!(before, expected as usize, "a trial took {took}");
+            assert_eq!(next_trial(&mut size, 2, usual), (1, EARLY as usize));
+            size.note(1, 1 << 20, took);
+            let (_, before) = next_trial(&mut size, 2, usual);
+            assert_eq!(before, 2 * FIRST as usize, "a trial took {took}");
         }
         // And never more than `SELDOM` collections lie between two trials.
         let mut size = CrewSize::new();
         for _ in 0..10 {
-            let (workers, before) = next_trial(&mut size, 2, |_| 1_000_000);
+            let (workers, before) = next_trial(&mut size, 2, usual);
             assert!(before <= SELDOM as usize);
+            size.note(workers, 1 << 20, 1_200_000);
+        }
+        assert_eq!(next_trial(&mut size, 2, usual).1, SELDOM as usize);
+    }
+
+    /// The program waits for the trial: with half of the workers it may take twice as long.
+    #[test]
+    fn fewer_that_are_clearly_slower_are_tried_again_when_that_may_have_changed() {
+        let slower = || {
+            let mut size = CrewSize::new();
+            let (workers, _) = next_trial(&mut size, 2, |_| 1_000_000);
+            size.note(workers, 1 << 20, 2_000_000);
+            size
+        };
+        // Two take as long as before: one is not tried until what is known of it is old.
+        let mut size = slower();
+        let trials = |size: &mut CrewSize, ns: u64| {
+            let tried = |_: &usize| {
+                let (workers, reason) = size.decide(0, usize::MAX, || 2);
+                size.note(workers, 1 << 20, ns * (3 - workers as u64));
+                reason == "a trial"
+            };
+            (0..200).filter(tried).count()
+        };
+        assert_eq!(trials(&mut size, 1_000_000), 0);
+        let (_, before) = next_trial(&mut size, 2, |_| 1_000_000);
+        assert!((1..1000).contains(&before), "{before}");
+        // Two take nearly as long as one did.
+        let mut size = slower();
+        assert!(trials(&mut size, 1_800_000) > 0);
+        // More are tried as before: a collection in which they are slower is a small one.
+        let mut size = CrewSize::new();
+        collect(&mut size, 300, 2, |workers| 1_000_000 * workers as u64);
+        assert_eq!(size.trials.best(), 1);
+        for _ in 0..3 {
+            let (workers, before) = next_trial(&mut size, 2, |_| 1_000_000);
+            assert!(workers == 2 && before <= SELDOM as usize);
             size.note(workers, 1 << 20, 2_000_000);
         }
-        assert_eq!(next_trial(&mut size, 2, |_| 1_000_000).1, SELDOM as usize);
+        // Of three processors, where two are the fastest, three are still tried.
+        let mut size = CrewSize::new();
+        let took = |workers: usize| 1_000_000 * (1 + 2 * workers.abs_diff(2) as u64);
+        collect(&mut size, 400, 3, took);
+        assert_eq!(size.trials.best(), 2);
+        let tried = collect(&mut size, 400, 3, took);
+        assert!(tried.contains(&3) && !tried.contains(&1), "{tried:?}");
     }
 
     #[test]

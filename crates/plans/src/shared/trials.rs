@@ -4,10 +4,16 @@
 //! collection is made in the next way down or up, to see whether it is faster by now; the less often, the longer it was not. One bad
 //! trial is enough against a way, and several good ones in a row are needed for it, for collections are not alike; one that took very
 //! long counts as twice as long as usual.
+//!
+//! A trial takes as long as the way takes, and the program may be stopped for that. So the first one comes early, while the heap is
+//! small; and where a lower way is known to cost clearly more than the best one does now, it is not tried again as long as that
+//! is so. What is known of it fades each time.
 
 /// Bytes that are next to none: a collection takes about as long for fewer.
 const LEAST_FOUND: usize = 16 << 10;
-/// How many collections lie between two trials: at first, after a good one (`SOON`), and at most ([`SELDOM`]).
+/// How many collections come before the first trial.
+pub const EARLY: u32 = 2;
+/// How many lie between two trials: at least after one that was not good, after a good one (`SOON`), and at most ([`SELDOM`]).
 pub const FIRST: u32 = 8;
 const SOON: u32 = 2;
 /// See [`FIRST`].
@@ -15,8 +21,15 @@ pub const SELDOM: u32 = 128;
 /// How many trials in a row must be good before their way is taken.
 const NEEDED: u32 = 4;
 
+/// A way costs clearly more that costs so much more than another, in parts of that.
+const CLEAR: u64 = 4;
+/// What is known of a way that is not tried, since it costs clearly more, fades by one part in this many.
+const FADING: u64 = 16;
+
 /// Why another way is taken than the fastest.
 pub const TRIAL: &str = "a trial";
+/// Why the fastest is taken.
+pub const FASTEST: &str = "the fastest lately";
 
 /// What is known of ways 1 up to `WAYS` less 1, of which the last is the best as long as nothing is known.
 #[derive(Clone, Debug)]
@@ -52,7 +65,7 @@ impl<const WAYS: usize> Trials<WAYS> {
             good: (0, 0),
             lower: true,
             interval: FIRST,
-            until_trial: FIRST,
+            until_trial: EARLY,
         }
     }
 
@@ -82,10 +95,18 @@ impl<const WAYS: usize> Trials<WAYS> {
         let best = self.best();
         if self.until_trial > 0 {
             self.until_trial -= 1;
-            return (best, "the fastest lately");
+            return (best, FASTEST);
+        }
+        let other = self.neighbour(best);
+        if other < best && is_clear(self.costs[other], self.costs[best]) {
+            self.costs[other] -= self.costs[other] / FADING;
+            // Ways above are tried nevertheless.
+            self.lower = best == self.limit;
+            self.try_less_often();
+            self.until_trial = self.interval;
+            return (best, FASTEST);
         }
         self.until_trial = self.interval;
-        let other = self.neighbour(best);
         self.trial = Some(other);
         (other, TRIAL)
     }
@@ -103,6 +124,10 @@ impl<const WAYS: usize> Trials<WAYS> {
         more
     }
 
+    fn try_less_often(&mut self) {
+        self.interval = (self.interval.max(FIRST) * 2).min(SELDOM);
+    }
+
     /// What a collection in this way has taken for the bytes that it found.
     pub fn note(&mut self, way: usize, found: usize, took_ns: u64) {
         let kilobytes = found.max(LEAST_FOUND) as u64 / 1024;
@@ -114,9 +139,7 @@ impl<const WAYS: usize> Trials<WAYS> {
         }
         if cost >= usual - usual / self.margin {
             (self.good, self.lower) = ((0, 0), !self.lower);
-            let is_clear = cost >= usual.saturating_add(usual / 4);
-            let longer = self.interval.max(FIRST) * if is_clear { 4 } else { 2 };
-            self.interval = longer.min(SELDOM);
+            self.try_less_often();
         } else {
             let before = if self.good.0 == way { self.good.1 } else { 0 };
             (self.good, self.interval) = ((way, before + 1), SOON);
@@ -126,6 +149,11 @@ impl<const WAYS: usize> Trials<WAYS> {
         }
         self.until_trial = self.interval;
     }
+}
+
+/// Whether `cost` is clearly more than `other`, which is known.
+fn is_clear(cost: u64, other: u64) -> bool {
+    other > 0 && cost >= other.saturating_add(other / CLEAR)
 }
 
 /// The average with a new value that weighs a quarter, and counts as twice the average at most; the first counts whole.

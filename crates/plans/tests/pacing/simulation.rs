@@ -195,7 +195,7 @@ impl Heap<'_> {
     fn room(&self) -> usize {
         let due = self.allocated + self.lost;
         self.pacer.room(&Supply {
-            until_due: least_between_collections(&self.measure(0)).saturating_sub(due),
+            until_due: heap_size::until_due(&self.measure(0)),
             unused: self.capacity.saturating_sub(self.used),
             limit: self.room_under_limit(),
             gained: due,

@@ -62,13 +62,12 @@ impl Heap {
 
     /// What can be allocated until a collection in a stop would begin, as measured. Bytes.
     pub(super) fn room_for_allocation(&self, memory: &heap_size::Measurements) -> usize {
-        let done = heap_size::counted(memory);
         let limit = match memory.limit {
             0 => usize::MAX,
             limit => limit.saturating_sub(memory.used),
         };
         self.pacing.pacer.room(&Supply {
-            until_due: heap_size::least_between_collections(memory).saturating_sub(done),
+            until_due: heap_size::until_due(memory),
             unused: memory.capacity.saturating_sub(memory.used),
             unswept: self.space.unswept_bytes,
             limit,

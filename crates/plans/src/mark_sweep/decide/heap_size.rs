@@ -148,6 +148,15 @@ pub fn is_enough_allocated(m: &Measurements) -> bool {
     counted(m) >= least_between_collections(m)
 }
 
+/// Bytes that can still be allocated before a collection pays. None where many finalizers wait for one, which comes as soon as the
+/// heap would have to grow.
+pub fn until_due(m: &Measurements) -> usize {
+    match m.finalizers_due {
+        true => 0,
+        false => least_between_collections(m).saturating_sub(counted(m)),
+    }
+}
+
 /// Decides what to do when `needed` bytes do not fit under the capacity.
 pub fn decide(m: &Measurements) -> Decision {
     let ceiling = if m.limit == 0 { usize::MAX } else { m.limit };
@@ -264,6 +273,28 @@ mod tests {
             retries: 1,
             ..Measurements::default()
         }
+    }
+
+    /// Where many finalizers wait for a collection it comes as soon as the heap would grow, however little was allocated.
+    #[test]
+    fn many_finalizers_are_due_as_soon_as_the_heap_is_full() {
+        let little = Measurements {
+            allocated: 1 << 10,
+            ..usual()
+        };
+        assert!(until_due(&little) > 0);
+        assert!(matches!(decide(&little), Decision::Grow(..)));
+        let many = Measurements {
+            finalizers_due: true,
+            ..little
+        };
+        assert_eq!(until_due(&many), 0);
+        assert_eq!(decide(&many), Decision::Collect("many finalizers"));
+        let enough = Measurements {
+            allocated: least_between_collections(&little),
+            ..little
+        };
+        assert_eq!(until_due(&enough), 0);
     }
 
     #[test]

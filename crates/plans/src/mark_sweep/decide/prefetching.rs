@@ -6,7 +6,7 @@
 
 use gleaner_spaces::mark_sweep::prefetch::Prefetch;
 
-use crate::shared::trials::{TRIAL, Trials};
+use crate::shared::trials::{FASTEST, TRIAL, Trials};
 
 /// The ways that are tried, the one that is taken as long as nothing is known last.
 const WAYS: [Prefetch; 2] = [Prefetch::Fifo, Prefetch::Edges];
@@ -45,7 +45,7 @@ impl Prefetching {
     pub fn decide(&mut self, is_compared: bool) -> (Prefetch, &'static str) {
         let (way, reason) = match is_compared {
             true => self.trials.choose(),
-            false => (self.trials.best(), "the fastest lately"),
+            false => (self.trials.best(), FASTEST),
         };
         self.compared = is_compared.then_some(way);
         self.tries = reason == TRIAL;
@@ -74,6 +74,7 @@ impl Prefetching {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::shared::trials::EARLY;
 
     /// Makes `count` collections of a MB each, which take `fifo` or `edges` nanoseconds by the way that was chosen.
     /// Gives how many were with `fifo`.
@@ -91,13 +92,14 @@ mod tests {
     #[test]
     fn the_faster_is_taken_and_the_other_tried_now_and_then() {
         let mut prefetching = Prefetching::new();
-        assert_eq!(collect(&mut prefetching, 8, 500_000, 1_000_000), 0);
+        let early = EARLY as usize;
+        assert_eq!(collect(&mut prefetching, early, 500_000, 1_000_000), 0);
         collect(&mut prefetching, 20, 500_000, 1_000_000);
         let with_fifo = collect(&mut prefetching, 200, 500_000, 1_000_000);
         assert!((190..200).contains(&with_fifo), "{with_fifo}");
         // The program changes.
-        collect(&mut prefetching, 400, 2_000_000, 1_000_000);
-        let with_fifo = collect(&mut prefetching, 200, 2_000_000, 1_000_000);
+        collect(&mut prefetching, 400, 1_200_000, 1_000_000);
+        let with_fifo = collect(&mut prefetching, 200, 1_200_000, 1_000_000);
         assert!((1..10).contains(&with_fifo), "{with_fifo}");
     }
 
@@ -125,7 +127,7 @@ mod tests {
         prefetching.note(1 << 20, 1_000_000);
         prefetching.note(1 << 10, 1_000_000);
         assert_eq!(prefetching.trials.cost(2), 1_000_000);
-        collect(&mut prefetching, 7, 1, 1_000_000);
+        collect(&mut prefetching, EARLY as usize - 1, 1, 1_000_000);
         assert!(!prefetching.tries());
         prefetching.decide(true);
         assert!(prefetching.tries());
