@@ -61,4 +61,13 @@ mod tests {
         assert!(refused.is_sure(24) && !refused.is_sure(16));
         assert_eq!((refused.asked(), Refused::default()), (2, Refused::NONE));
     }
+
+    #[test]
+    fn an_object_of_any_size_may_find_room_at_first_and_the_smallest_refused_one_counts() {
+        let mut refused = Refused::NONE;
+        assert!(!refused.is_sure(usize::MAX - 1));
+        refused.note(24);
+        refused.note(64);
+        assert!(refused.is_sure(24) && !refused.is_sure(16));
+    }
 }

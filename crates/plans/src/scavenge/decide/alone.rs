@@ -432,4 +432,63 @@ mod tests {
         let (_, new) = heap.run(20, 8 * MB, 20);
         assert!(new >= 10, "{new}");
     }
+
+    /// Behind a collection of everything of 10 ms for 40 MB: one in which so many thousandths of lines live, or one of new
+    /// objects that gives 10 MB back.
+    fn told(was_full: bool, took_ns: u64, lived: usize) -> Measurements {
+        Measurements {
+            was_full,
+            took_ns,
+            allocated: 40 * MB,
+            given_back: 10 * MB,
+            filled: 20 * MB,
+            room: 40 * MB,
+            lines_lived: was_full.then_some(lived),
+        }
+    }
+
+    const TOLD: Memory = Memory {
+        full: (10 * MS, 40 * MB),
+        ..Memory::NEW
+    };
+
+    #[test]
+    fn a_cycle_is_compared_by_itself_with_the_last_collection_of_everything() {
+        let mut memory = TOLD;
+        for _ in 0..9 {
+            assert!(decide(&mut memory, &told(false, MS, 0)));
+        }
+        assert!(decide(&mut memory, &told(true, 10 * MS, 900)));
+        assert!(!decide(&mut memory, &told(false, 4 * MS, 0)), "cheap ones");
+        let mut memory = TOLD;
+        decide(&mut memory, &told(true, MS, 900));
+        assert!(!decide(&mut memory, &told(false, 3 * MS, 0)), "a dear one");
+    }
+
+    #[test]
+    fn each_time_that_new_objects_do_not_pay_patience_begins_anew_and_success_ends_it() {
+        let impatient = Memory {
+            without: 5,
+            patience: 4,
+            ..TOLD
+        };
+        for was_full in [false, true] {
+            let mut memory = impatient;
+            memory.new = (30 * MS, 10 * MB);
+            assert!(!decide(&mut memory, &told(was_full, 10 * MS, 900)));
+            let tried = (1..9).find(|_| decide(&mut memory, &told(true, 10 * MS, 200)));
+            assert_eq!(tried, Some(4), "{was_full}");
+        }
+        let mut memory = impatient;
+        memory.new = (MS, 10 * MB);
+        assert!(decide(&mut memory, &told(true, 10 * MS, 900)));
+        assert_eq!(memory.patience, FIRST_PATIENCE);
+        let mut memory = Memory {
+            is_alone: false,
+            patience: 64,
+            ..TOLD
+        };
+        let tried = (1..99).find(|_| decide(&mut memory, &swept(None)));
+        assert_eq!(tried, Some(64), "nothing tells, and promises were broken");
+    }
 }

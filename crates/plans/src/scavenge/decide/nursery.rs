@@ -652,4 +652,38 @@ mod tests {
             assert_eq!(decide(&mut memory, &found).in_place, !in_place);
         }
     }
+
+    /// Neither behind a trial that does not save, nor behind one that would by now; and a trial ends that has no room.
+    #[test]
+    fn without_room_no_trial_brings_a_space_of_its_own_back() {
+        let full = |room| {
+            move |_, in_place| Measurements {
+                room,
+                ..found(in_place, true, 3, 20)
+            }
+        };
+        let in_place = Decision {
+            in_place: true,
+            reason: TRIAL,
+        };
+        let of = |before, left, room| {
+            let mut memory = Memory {
+                decision: in_place,
+                before,
+                left,
+                ..Memory::NEW
+            };
+            run(&mut memory, 6, full(room))
+        };
+        assert!(of(Some(1), None, 0).iter().all(|&in_place| in_place));
+        assert!(of(None, Some(1), 0).iter().all(|&in_place| in_place));
+        assert_eq!(changes(&of(Some(1), None, 40 * MB)), 1);
+        assert_eq!(changes(&of(None, Some(1), 40 * MB)), 1);
+        let mut memory = Memory {
+            before: Some(1),
+            ..Memory::NEW
+        };
+        run(&mut memory, 1, full(0));
+        assert!(memory.goes_in_place() && memory.before.is_none());
+    }
 }
