@@ -450,6 +450,48 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_of_fewer_is_old_after_a_thousand_collections() {
+        const MIB: usize = 1 << 20;
+        // The only trial, what two took before it, and what each takes afterwards, where one is faster.
+        for (what, found, two, trial, after) in [
+            (
+                "one odd trial",
+                MIB,
+                1_000_000,
+                100_000_000,
+                [700_000, 1_000_000],
+            ),
+            (
+                "a heap that shrinks into the caches",
+                MIB,
+                1_000_000,
+                2_000_000,
+                [200_000, 300_000],
+            ),
+            (
+                "costs next to none",
+                16 << 30,
+                100_000,
+                200_000,
+                [50_000, 100_000],
+            ),
+        ] {
+            let mut size = CrewSize::new();
+            for _ in 0..EARLY {
+                assert_eq!(size.decide(0, usize::MAX, || 2).0, 2, "{what}");
+                size.note(2, found, two);
+            }
+            assert_eq!(size.decide(0, usize::MAX, || 2), (1, "a trial"), "{what}");
+            size.note(1, found, trial);
+            for _ in 0..1000 {
+                let (workers, _) = size.decide(0, usize::MAX, || 2);
+                size.note(workers, found, after[workers - 1]);
+            }
+            assert_eq!(size.trials.best(), 1, "{what}: {size:?}");
+        }
+    }
+
+    #[test]
     fn the_next_number_upwards_is_tried_and_not_the_largest() {
         let mut size = CrewSize::new();
         collect(&mut size, 300, 16, |workers| 1_000_000 * workers as u64);

@@ -7,7 +7,8 @@
 //!
 //! A trial takes as long as the way takes, and the program may be stopped for that. So the first one comes early, while the heap is
 //! small; and where a lower way is known to cost clearly more than the best one does now, it is not tried again as long as that
-//! is so. What is known of it fades each time.
+//! is so. What is known of it fades each time, from twice what the best one costs at most: the trial may have taken long by chance,
+//! or all ways may have become faster since.
 
 /// Bytes that are next to none: a collection takes about as long for fewer.
 const LEAST_FOUND: usize = 16 << 10;
@@ -99,7 +100,8 @@ impl<const WAYS: usize> Trials<WAYS> {
         }
         let other = self.neighbour(best);
         if other < best && is_clear(self.costs[other], self.costs[best]) {
-            self.costs[other] -= self.costs[other] / FADING;
+            let known = self.costs[other].min(self.costs[best].saturating_mul(2));
+            self.costs[other] = known - known.div_ceil(FADING);
             // Ways above are tried nevertheless.
             self.lower = best == self.limit;
             self.try_less_often();
