@@ -492,6 +492,28 @@ mod tests {
     }
 
     #[test]
+    fn collections_after_a_trial_are_none() {
+        let mut size = CrewSize::new();
+        assert_eq!(next_trial(&mut size, 2, |_| 100_000).0, 1);
+        size.note(1, 1 << 20, 70_000);
+        // Nothing is tried while little lives.
+        for _ in 0..8 {
+            assert_eq!(size.decide(0, 1000, || 2), (1, "a small heap"));
+            size.note(1, 1 << 20, 70_000);
+        }
+        assert_eq!(size.decide(0, usize::MAX, || 2), (2, "the fastest lately"));
+    }
+
+    #[test]
+    fn fewer_are_not_slower_than_what_is_not_known() {
+        let mut size = CrewSize::new();
+        collect(&mut size, EARLY as usize, 2, |_| 1_000_000);
+        // Two more processors are free when a trial is due.
+        assert_eq!(size.decide(0, usize::MAX, || 4), (2, "a trial"));
+        assert_eq!(size.trials.cost(2), 1_000_000);
+    }
+
+    #[test]
     fn the_next_number_upwards_is_tried_and_not_the_largest() {
         let mut size = CrewSize::new();
         collect(&mut size, 300, 16, |workers| 1_000_000 * workers as u64);

@@ -103,7 +103,7 @@ impl<const WAYS: usize> Trials<WAYS> {
             let known = self.costs[other].min(self.costs[best].saturating_mul(2));
             self.costs[other] = known - known.div_ceil(FADING);
             // Ways above are tried nevertheless.
-            self.lower = best == self.limit;
+            self.lower = false;
             self.try_less_often();
             self.until_trial = self.interval;
             return (best, FASTEST);

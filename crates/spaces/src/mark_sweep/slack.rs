@@ -120,5 +120,11 @@ mod tests {
         assert_eq!(slack.room(CAPACITY, CAPACITY), 3);
         after(&mut slack, &[CAPACITY + 50], 0);
         assert_eq!(slack, Slack::NONE);
+        // What limits leave becomes less between two collections, too, and more only with the next one.
+        after(&mut slack, &[CAPACITY + 50], ENOUGH);
+        for left in [3, ENOUGH] {
+            slack.bound(left);
+            assert_eq!(slack.room(CAPACITY, CAPACITY), 3);
+        }
     }
 }
