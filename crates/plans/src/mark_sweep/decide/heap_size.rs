@@ -295,6 +295,13 @@ mod tests {
             ..little
         };
         assert_eq!(until_due(&enough), 0);
+        // What counts as allocated brings it nearer.
+        let counted = Measurements {
+            saved: 1 << 20,
+            lost: 1 << 19,
+            ..little
+        };
+        assert_eq!(until_due(&counted), until_due(&little) - (3 << 19));
     }
 
     #[test]
