@@ -107,6 +107,32 @@ fn cells_on_the_shared_lists_cost_nothing() {
     assert_eq!(account.shared_bytes, handed);
 }
 
+/// Of each size and kind a thread gets a block's cells, of which it may take few: a program of many sizes would seem to have
+/// allocated enough for a collection.
+#[test]
+fn cells_that_no_thread_has_taken_do_not_call_for_a_collection() {
+    let mut bench = Bench::new("");
+    let mut taken = 0;
+    for bytes in (16..2048).step_by(16) {
+        for kind in [NORMAL, PTRFREE] {
+            bench.allocate(kind, bytes).unwrap();
+            taken += cell(bytes);
+        }
+    }
+    let handed = bench.heap.space.account.net_allocated();
+    assert!(
+        handed > 3 * taken && handed < 4 << 20,
+        "{handed} for {taken}"
+    );
+    assert_eq!(bench.heap.collections, 0);
+    assert!(!bench.heap.is_collection_due(), "{handed} for {taken}");
+    // More is, until it is enough.
+    while bench.heap.collections == 0 && !bench.heap.is_collection_due() {
+        bench.allocate(NORMAL, 64).unwrap();
+        assert!(bench.heap.space.account.net_allocated() < 16 << 20);
+    }
+}
+
 /// A thread takes what it needs soon, so that its list stays short enough to be walked in a pause.
 #[test]
 fn a_long_shared_list_is_taken_in_pieces() {

@@ -3,7 +3,7 @@
 #![cfg(not(loom))]
 
 use gleaner_plans::mark_sweep::decide::heap_size::{
-    Decision, LEAST_GROWTH, Measurements, decide, least_between_collections, shrink,
+    Decision, LEAST_GROWTH, Measurements, decide, least_between_collections, may_pay, shrink,
 };
 use gleaner_plans::shared::crew_size::CrewSize;
 use proptest::collection::vec;
@@ -70,6 +70,23 @@ proptest! {
     fn nothing_is_collected_when_that_is_forbidden(m in measurements()) {
         if matches!(decide(&m), Decision::Collect(_) | Decision::CollectEverything(_)) {
             prop_assert!(m.may_collect);
+        }
+    }
+
+    /// What may not pay with all that was handed out does not with the part of it that was taken, so nobody has to count that.
+    #[test]
+    fn where_nothing_may_pay_it_does_not_matter_how_much_less_was_allocated(
+        m in measurements(),
+        less in size(),
+    ) {
+        let m = Measurements { finalizers_due: false, ..m };
+        let taken = Measurements { allocated: less.min(m.allocated), ..m };
+        if !may_pay(&m) {
+            prop_assert!(!may_pay(&taken));
+            match (decide(&m), decide(&taken)) {
+                (Decision::Grow(_, one), Decision::Grow(_, other)) => prop_assert_eq!(one, other),
+                (one, other) => prop_assert_eq!(one, other),
+            }
         }
     }
 

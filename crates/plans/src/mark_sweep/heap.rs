@@ -442,18 +442,17 @@ impl Heap {
 
     pub(crate) fn measure(&self, needed: usize, attempts: usize) -> Measurements {
         let census = self.surely_live();
-        let allocated = self.allocated();
         let left = self.left();
         let new_finalizers = self
             .weak
             .finalizers
             .count()
             .saturating_sub(self.finalizers_before);
-        Measurements {
+        let mut measured = Measurements {
             capacity: self.space.capacity,
             used: self.space.used_bytes(),
             needed,
-            allocated,
+            allocated: self.allocated_at_most(),
             saved: self.dying_links.bytes(self.weak.links()),
             lost: self.lost(left),
             new_is_cheap: self.is_new_cheap(),
@@ -475,10 +474,16 @@ impl Heap {
             attempts,
             retries: self.settings.retries + 1,
             hidden_stacks: false,
-            finalizers_due: new_finalizers > 500
-                && self.settings.bytes_per_finalizer != 0
-                && allocated / new_finalizers < self.settings.bytes_per_finalizer,
+            finalizers_due: false,
+        };
+        // Where less than that is not enough for anything, it does not matter how much less it is.
+        if new_finalizers > MANY_FINALIZERS || heap_size::may_pay(&measured) {
+            measured.allocated = self.allocated_to_the_byte(measured.allocated);
         }
+        measured.finalizers_due = new_finalizers > MANY_FINALIZERS
+            && self.settings.bytes_per_finalizer != 0
+            && measured.allocated / new_finalizers < self.settings.bytes_per_finalizer;
+        measured
     }
 
     /// Bytes of old objects that may be dead: what they take is as lost as what was allocated. Where pages are watched for cycles alone,
@@ -503,19 +508,30 @@ impl Heap {
         self.root_bytes = self.root_bytes.max(self.roots.bytes());
     }
 
-    /// Bytes allocated since the last collection, less those that were freed explicitly and wait to be reused.
-    fn allocated(&self) -> usize {
+    /// Bytes allocated since the last collection, less those that were freed explicitly and wait to be reused, and what was handed
+    /// to threads but they have not taken: at most as much was allocated.
+    fn allocated_at_most(&self) -> usize {
         let account = &self.space.account;
-        let mut bytes = account.net_allocated();
-        if bytes < COUNTED_TO_THE_BYTE {
-            let view = self.view();
-            let allocated = view.allocated_bytes().wrapping_sub(self.allocated_before);
-            let freed = view.freed_bytes().wrapping_sub(self.freed_before);
-            bytes = bytes.min(allocated.saturating_sub(freed));
+        account.net_allocated().max(self.handed_at_least())
+    }
+
+    /// The same without what threads have not taken, where it is little. Walks the lists of all threads.
+    pub(crate) fn allocated_to_the_byte(&self, at_most: usize) -> usize {
+        if at_most >= COUNTED_TO_THE_BYTE {
+            return at_most;
         }
-        // An eighth of what was handed out counts whatever became of it: without any collection free cells of one size would
-        // never become blocks for another.
-        bytes.max(account.handed / 8)
+        let view = self.view();
+        let allocated = view.allocated_bytes().wrapping_sub(self.allocated_before);
+        let freed = view.freed_bytes().wrapping_sub(self.freed_before);
+        at_most
+            .min(allocated.saturating_sub(freed))
+            .max(self.handed_at_least())
+    }
+
+    /// An eighth of what was handed out counts whatever became of it: without any collection free cells of one size would
+    /// never become blocks for another.
+    fn handed_at_least(&self) -> usize {
+        self.space.account.handed / 8
     }
 
     /// Whether enough was allocated that a collection is due (`GC_collect_a_little`).
@@ -613,6 +629,8 @@ impl Heap {
 /// The paper's time limit of a stop, beyond which marking goes on in steps (ISMM 2000, section 6).
 pub const USUAL_TIME_LIMIT_NS: u64 = 50_000_000;
 
+/// Finalizers registered since the last collection that call for one, as far as little was allocated for each.
+const MANY_FINALIZERS: usize = 500;
 /// As long as the heap has handed out no more since the last collection, cells that wait on the lists of threads are told from
 /// those that were allocated. A block is handed out as a whole, so that a small program with objects of many sizes would
 /// seem to have allocated many times as much.

@@ -148,6 +148,16 @@ pub fn is_enough_allocated(m: &Measurements) -> bool {
     counted(m) >= least_between_collections(m)
 }
 
+/// Whether a collection may pay by now, of whatever it is, or be called for by what limits leave. If not, it does not if less
+/// was allocated, either.
+pub fn may_pay(m: &Measurements) -> bool {
+    let least = match m.new_is_cheap {
+        true => least_between_collections(m) / CHEAP_PART,
+        false => least_between_collections(m),
+    };
+    counted(m) >= least || is_scarce(m)
+}
+
 /// Bytes that can still be allocated before a collection pays. None where many finalizers wait for one, which comes as soon as the
 /// heap would have to grow.
 pub fn until_due(m: &Measurements) -> usize {

@@ -97,7 +97,7 @@ impl Heap {
             used: measured.used,
             initial: self.space.initial_capacity,
             live: self.space.census.live_bytes(),
-            allocated: measured.allocated,
+            allocated: self.allocated_to_the_byte(measured.allocated),
             least: heap_size::least_between_collections(&measured),
             free: self.space.free_bytes(),
             cost_ns: decide::cost_ns(
