@@ -285,6 +285,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_collection_may_pay_where_one_does() {
+        let least = least_between_collections(&usual());
+        let allocated = |allocated, new_is_cheap| Measurements {
+            allocated,
+            new_is_cheap,
+            ..usual()
+        };
+        assert!(may_pay(&allocated(least, false)) && !may_pay(&allocated(least - 1, false)));
+        let cheap = least / CHEAP_PART;
+        assert!(may_pay(&allocated(cheap, true)) && !may_pay(&allocated(cheap - 1, true)));
+        let scarce = Measurements {
+            left: Some(0),
+            ..allocated(least_where_scarce(&usual()), false)
+        };
+        assert!(may_pay(&scarce) && is_scarce(&scarce));
+    }
+
     /// Where many finalizers wait for a collection it comes as soon as the heap would grow, however little was allocated.
     #[test]
     fn many_finalizers_are_due_as_soon_as_the_heap_is_full() {
