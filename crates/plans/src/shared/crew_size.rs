@@ -513,6 +513,16 @@ mod tests {
         assert_eq!(size.trials.cost(2), 1_000_000);
     }
 
+    /// The first trials are of a small heap, in which one is hardly slower.
+    #[test]
+    fn a_heap_that_outgrows_the_caches_is_known_anew() {
+        let mut size = CrewSize::new();
+        collect(&mut size, 6, 2, |workers| 300_000 - 50_000 * workers as u64);
+        let chosen = collect(&mut size, 600, 2, |workers| 2_000_000 / workers as u64);
+        let alone = chosen.iter().filter(|&&workers| workers == 1).count();
+        assert!((1..=2).contains(&alone), "{alone}");
+    }
+
     #[test]
     fn the_next_number_upwards_is_tried_and_not_the_largest() {
         let mut size = CrewSize::new();

@@ -141,6 +141,8 @@ impl<const WAYS: usize> Trials<WAYS> {
         }
         if cost >= usual - usual / self.margin {
             (self.good, self.lower) = ((0, 0), !self.lower);
+            // What it was in a heap of another size says less than this.
+            self.costs[way] = cost;
             self.try_less_often();
         } else {
             let before = if self.good.0 == way { self.good.1 } else { 0 };
