@@ -311,14 +311,32 @@ mod tests {
 
     #[test]
     fn two_collections_that_took_long_do_not_make_another_number_the_best() {
-        let mut size = CrewSize::new();
         let usual = |workers| 1_400_000 - 200_000 * workers as u64;
-        collect(&mut size, 4, 2, usual);
-        collect(&mut size, 2, 2, |_| 100_000_000);
-        for _ in 0..30 {
-            collect(&mut size, 1, 2, usual);
-            assert_eq!(size.trials.best().min(2), 2);
+        // Whether a trial is near or not.
+        for before in 1..40 {
+            let mut size = CrewSize::new();
+            collect(&mut size, before, 2, usual);
+            collect(&mut size, 2, 2, |_| 100_000_000);
+            for _ in 0..30 {
+                collect(&mut size, 1, 2, usual);
+                assert_eq!(size.trials.best().min(2), 2, "behind {before}");
+            }
         }
+    }
+
+    /// Neither is clearly slower: both are tried by turns.
+    #[test]
+    fn more_are_tried_where_fewer_are_hardly_slower() {
+        let mut size = CrewSize::new();
+        let away = |workers: usize| workers.abs_diff(2) as u64;
+        collect(&mut size, 300, 3, |workers| {
+            1_000_000 + 200_000 * away(workers)
+        });
+        assert_eq!(size.trials.best(), 2);
+        let chosen = collect(&mut size, 600, 3, |workers| {
+            1_000_000 + 200_000 * away(workers.min(2)) - 400_000 * u64::from(workers == 3)
+        });
+        assert!(share(&chosen[400..], 3) > 0.9, "{chosen:?}");
     }
 
     #[test]
