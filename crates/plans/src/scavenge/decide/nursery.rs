@@ -488,6 +488,19 @@ mod tests {
         assert!(!memory.left_out);
     }
 
+    /// What a scavenge leaves is paid for by the next collection of everything.
+    #[test]
+    fn no_trial_begins_at_once_behind_a_scavenge() {
+        for was_full in [false, true] {
+            let mut memory = Memory::NEW;
+            let last = Measurements {
+                left_out: true,
+                ..found(false, was_full, 30, 60)
+            };
+            assert_eq!(decide(&mut memory, &last).in_place, was_full);
+        }
+    }
+
     /// Where collections take little of the time, it does not matter that each is of everything.
     #[test]
     fn no_trial_begins_at_once_where_collections_take_little() {
@@ -583,10 +596,15 @@ mod tests {
     #[test]
     fn a_hopeless_trial_is_short() {
         let mut memory = Memory::NEW;
-        let places = run(&mut memory, 36, cycles(4, 20));
+        // It does not wait for the next one of everything.
+        let places = run(&mut memory, 110, |number, in_place| {
+            let full = number % 40 == 0;
+            let each = if in_place { 20 } else { 4 };
+            found(in_place, full, 3, if full { 20 } else { each })
+        });
         let in_place = places.iter().filter(|&&in_place| in_place).count();
         // Four that are passed by, and eight.
-        assert_eq!(in_place, 12);
+        assert_eq!(in_place, 12, "{places:?}");
     }
 
     #[test]
