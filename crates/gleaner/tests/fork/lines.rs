@@ -20,8 +20,8 @@ fn moves_of_old(heap: &Heap) -> [Arc<AtomicUsize>; 2] {
     counts
 }
 
-/// In a child of a heap by lines nothing is slid together because free lines are few: its pages are shared. What is young
-/// at the fork becomes old once, and then stays, too.
+/// A child of a heap by lines shares its pages with the parent. So few free lines are no reason to slide everything
+/// together there. Objects that are young at the fork become old once, and then stay, too.
 #[test]
 fn a_child_with_few_free_lines_slides_nothing() {
     const COUNT: usize = 64_000;

@@ -148,14 +148,18 @@ pub fn is_enough_allocated(m: &Measurements) -> bool {
     counted(m) >= least_between_collections(m)
 }
 
-/// Whether a collection may pay by now, of whatever it is, or be called for by what limits leave. If not, it does not if less
-/// was allocated, either.
-pub fn may_pay(m: &Measurements) -> bool {
+/// Whether enough was allocated that a first collection for a request pays, of whatever it is.
+fn is_enough_at_first(m: &Measurements) -> bool {
     let least = match m.new_is_cheap {
         true => least_between_collections(m) / CHEAP_PART,
         false => least_between_collections(m),
     };
-    counted(m) >= least || is_scarce(m)
+    counted(m) >= least
+}
+
+/// Whether a collection may pay by now, or be called for by what limits leave. If not, it does not if less was allocated, either.
+pub fn may_pay(m: &Measurements) -> bool {
+    is_enough_at_first(m) || is_scarce(m)
 }
 
 /// Bytes that can still be allocated before a collection pays. None where many finalizers wait for one, which comes as soon as the
@@ -176,7 +180,7 @@ pub fn decide(m: &Measurements) -> Decision {
     // Others may have used up what the last collection freed before this thread came to it: then collecting pays again.
     let pays = if m.attempts == 0 {
         // Rather than that the heap grows for what may be dead.
-        paid || m.new_is_cheap && counted(m) >= least_between_collections(m) / CHEAP_PART
+        paid || is_enough_at_first(m)
     } else {
         m.attempts < MOST_CONTENDED && allocated_enough
     };
